@@ -1,5 +1,5 @@
 //! Links the library so that it is never unloaded, because each thread runs code of the library
-//! when it ends.
+//! when the thread ends.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

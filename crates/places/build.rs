@@ -9,7 +9,7 @@ fn main() {
     if target("CARGO_CFG_TARGET_OS") == "linux" && target("CARGO_CFG_TARGET_ARCH") == "x86_64" {
         println!("cargo::rustc-cfg=keyed");
         // The standard library's weak reference to a symbol at address 0 is null, so the standard
-        // library takes the function as missing.
+        // library treats the function as missing.
         println!("cargo::rustc-link-arg-bin=keyed=-Wl,--defsym=__cxa_thread_atexit_impl=0");
     }
 }

@@ -5,8 +5,8 @@
 //! For the second cfg, the script does not compare version numbers. It compiles a probe that
 //! implements the trait, with the same compiler, target and flags as the crate. If the target's
 //! `core` is still to be built (`-Zbuild-std`), the script uses the host's `core`, which belongs to
-//! the same toolchain. The script does not set this cfg if the probe does not compile. Without
-//! feature `nightly`, the flag `--cfg ephemera_no_std_allocator` has the same effect.
+//! the same toolchain. The script sets this cfg only if the probe compiles. Without feature
+//! `nightly`, the flag `--cfg ephemera_no_std_allocator` keeps the script from setting it.
 
 use std::env;
 use std::ffi::OsString;
@@ -74,8 +74,9 @@ const WITH_PAGES: &[&str] = &[
     "windows",
 ];
 
-/// Returns whether the crate takes its memory from the operating system. It does not under Miri and
-/// loom, which cannot see the operating system's calls.
+/// Returns whether the crate takes its memory from the operating system: whether [`WITH_PAGES`]
+/// lists the target's system and the target has 64-bit atomics. Returns `false` under Miri and
+/// loom, which cannot see system calls.
 fn has_pages() -> bool {
     let list = |name| env::var(name).unwrap_or_default();
     let has = |name, wanted: &str| list(name).split(',').any(|word| word == wanted);
@@ -89,7 +90,8 @@ fn has_pages() -> bool {
 /// A source that compiles for every target whose `core` is installed.
 const CONTROL: &str = "#![no_std]\n";
 
-/// Returns whether the compiler accepts [`PROBE`].
+/// Returns whether the compiler accepts [`PROBE`], for the target or, if the target has no `core`
+/// yet, for the host.
 ///
 /// # Errors
 ///
@@ -103,7 +105,8 @@ fn trait_is_open() -> Result<bool, String> {
 }
 
 /// Returns whether the compiler accepts `source` as a library. Compiles it for the target and with
-/// the flags of this build if `for_target`, and for the host without flags otherwise.
+/// the flags of this build if `for_target`, and for the host without flags otherwise. Fails if the
+/// source cannot be written or the compiler cannot be started.
 fn compiles(source: &str, for_target: bool) -> Result<bool, String> {
     let out_dir = required("OUT_DIR")?;
     let file = Path::new(&out_dir).join("probe.rs");
@@ -135,7 +138,8 @@ fn compiles(source: &str, for_target: bool) -> Result<bool, String> {
     Ok(output.status.success())
 }
 
-/// Returns an environment variable that Cargo sets for build scripts.
+/// Returns an environment variable that Cargo sets for build scripts. Fails if the variable is not
+/// set.
 fn required(name: &str) -> Result<OsString, String> {
     env::var_os(name).ok_or_else(|| format!("`{name}` is not set"))
 }

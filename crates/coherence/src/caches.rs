@@ -1,6 +1,7 @@
 //! The cache model: a private cache of infinite size for each core, kept coherent by MESI.
 //!
-//! Infinite caches never evict a line, so every event is due to an access by another core.
+//! Infinite caches never evict a line, so an access causes an event only if another core accessed
+//! the line before.
 
 use std::collections::HashMap;
 
@@ -22,22 +23,22 @@ pub enum LineAccess {
 /// A message between caches that one access causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A load of a line that only other caches have. A copy of the line moves.
+    /// A load of a line that only other caches contain. A copy of the line moves.
     Read,
-    /// A store to a line that this cache and others have. The others drop their copies; no line
+    /// A store to a line that this cache and others contain. The others drop their copies; no line
     /// moves.
     Upgrade,
-    /// A store to a line that only other caches have. The line moves, and the others drop their
+    /// A store to a line that only other caches contain. The line moves, and the others drop their
     /// copies.
     Transfer,
 }
 
-/// The caches that have a line.
+/// The caches that contain a line.
 #[derive(Clone, Copy, Debug)]
 enum LineState {
-    /// One cache has the line and may write it: *modified* or *exclusive*.
+    /// One cache contains the line and may write it: *modified* or *exclusive*.
     Owned(usize),
-    /// The caches with these bits have the line and may read it.
+    /// The caches with these bits contain the line and may read it.
     Shared(u128),
 }
 
@@ -54,8 +55,8 @@ impl Caches {
         address / LINE..=last / LINE
     }
 
-    /// Accesses a line from a core. Returns the event that the access causes; `None` if the access
-    /// is a hit or if no cache had the line.
+    /// Accesses a line from a core. Returns the event that the access causes; `None` if the core's
+    /// cache may already access the line in this way, or if no cache contained the line.
     ///
     /// # Panics
     ///

@@ -9,14 +9,14 @@ pub enum TracedWorkload {
     Ring,
     /// Each thread hands every block to a random thread, which frees it.
     All,
-    /// One thread allocates, and all others free.
+    /// One thread allocates, and the others free. A thread without others frees its own blocks.
     Fan,
     /// Threads replace random blocks of arrays, which move from thread to thread.
     Larson,
-    /// All threads add to one word, so each operation moves one line.
+    /// All threads add to one word. With two or more threads, each operation moves one line.
     PingPong,
-    /// Each thread adds to its own word. Neighbouring words share a line, so each operation moves
-    /// one line.
+    /// Each thread adds to its own word. Neighbouring words share a line, so each operation of two
+    /// threads moves one line.
     FalseSharing,
     /// Each thread adds to its own word on its own line, so no line moves.
     Padded,

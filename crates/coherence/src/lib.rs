@@ -6,9 +6,9 @@
 //! allocators and prints the counts; `docs/scaling.md` explains them.
 //!
 //! The program's threads take turns, so one thread runs at a time. The running thread stores to a
-//! *mark* when it enters and leaves the allocator. The mark's address encodes the thread and the
-//! phase, so the log does not need thread identifiers, and the model can leave out the program's
-//! own bookkeeping.
+//! *mark* whenever it enters a *phase*, such as a call to the allocator. The mark's address encodes
+//! the thread and the phase, so the log does not need thread identifiers, and the model can leave
+//! out the program's own bookkeeping.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::std_instead_of_alloc, clippy::std_instead_of_core, reason = "a tool that always has std")]

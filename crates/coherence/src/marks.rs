@@ -21,7 +21,7 @@ pub const PREFIX: &str = "coherence:";
 pub enum Phase {
     /// The program's own bookkeeping, which the model leaves out.
     Outside,
-    /// A call of the allocator.
+    /// A call to the allocator.
     Allocator,
     /// The program reads or writes its blocks.
     Use,
@@ -41,7 +41,7 @@ impl Phase {
         self as usize * CORES + core
     }
 
-    /// Returns the phase and the core of an index; `None` if no phase has this index.
+    /// Returns the phase and the core of an index; `None` if the index is not in the table.
     pub(crate) fn at(index: usize) -> Option<(Self, usize)> {
         Some((*Self::ALL.get(index / CORES)?, index % CORES))
     }

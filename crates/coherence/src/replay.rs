@@ -25,7 +25,7 @@ pub struct Measured {
 pub enum Broken {
     /// The log cannot be read.
     Unreadable(io::Error),
-    /// The log ends before the program's last mark.
+    /// The log ends before the program's last mark, or without its number of operations.
     Short,
 }
 
@@ -66,7 +66,7 @@ impl Replay {
     /// # Errors
     ///
     /// Returns an error if the log cannot be read, or if it ends too early. The error comes with
-    /// the lines of the log that are neither accesses nor facts.
+    /// the lines that were read and that are neither accesses, facts nor valgrind's own messages.
     pub fn run(mut log: impl BufRead) -> Result<Measured, (Broken, Vec<String>)> {
         let mut replay = Self::default();
         let mut line = Vec::new();
@@ -102,7 +102,8 @@ impl Replay {
         }
     }
 
-    /// Handles a line that is not an access: stores a fact, or keeps a message for a later error.
+    /// Handles a line that is not an access: stores a fact, ignores valgrind's own messages, and
+    /// keeps any other message for a later error.
     fn other(&mut self, line: &str) {
         match Fact::read(line) {
             Some(Fact::Table(address)) => self.table = Some(address),
@@ -176,7 +177,8 @@ impl Replay {
     }
 }
 
-/// Parses an access such as `1ffe0,8`: the address in hexadecimal, and the number of bytes.
+/// Parses an access such as `1ffe0,8`: the address in hexadecimal, and the number of bytes. Returns
+/// `None` if `text` is not an access.
 fn place_of(text: &[u8]) -> Option<(u64, u64)> {
     let text = std::str::from_utf8(text).ok()?;
     let (address, bytes) = text.split_once(',')?;
@@ -191,7 +193,8 @@ mod tests {
 
     const TABLE: u64 = 0x1000;
 
-    /// Replays a log that consists of these parts, all of which are counted.
+    /// Replays a log of these parts, all of which are counted. Returns the figures, or the text of
+    /// the error.
     fn log(parts: &[String]) -> Result<Measured, String> {
         let mut text = Fact::Table(TABLE).line() + &mark(Phase::Begin, 0);
         text.extend(parts.iter().map(String::as_str));

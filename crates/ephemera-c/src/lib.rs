@@ -1,5 +1,5 @@
-//! Implements `malloc`, `free` and the rest of the family, in a library that any program of
-//! 64-bit Linux can preload.
+//! Implements `malloc`, `free` and the other functions of their family, in a library that programs
+//! on 64-bit Linux can preload.
 //!
 //! ```text
 //! LD_PRELOAD=target/release/libephemera_c.so git log
@@ -10,9 +10,10 @@
 //! `sized` finds the size of a block: in the header of its unit, in the length of its span, or in
 //! the page in front of the block.
 //!
-//! If the library detects a pointer that is not a live block, it ends the process with a message.
-//! With debug assertions, it keeps a table of live blocks and detects every such pointer. Without
-//! them, it detects most pointers that cannot be the address of a block.
+//! If the library detects that a pointer passed to it is not a live block, it ends the process with
+//! a message. With debug assertions, it keeps a table of live blocks and detects every such
+//! pointer. Without debug assertions, it detects most pointers that cannot be the address of a
+//! block.
 #![cfg(all(target_os = "linux", target_pointer_width = "64", not(any(miri, ephemera_loom))))]
 
 mod heap;
@@ -35,8 +36,8 @@ fn set_errno(error: c_int) {
     unsafe { word.write(error) };
 }
 
-/// A pointer to `at_load`. It is in the section whose functions the dynamic linker calls when it
-/// loads the library. A preloaded library is loaded before the program starts.
+/// A pointer to `at_load`. It is in the section with pointers to the functions that the dynamic
+/// linker calls when it loads the library. A preloaded library is loaded before the program starts.
 #[used]
 // SAFETY: the section holds pointers to functions of this type.
 #[unsafe(link_section = ".init_array")]
@@ -102,7 +103,7 @@ extern "C" fn calloc_slowly(count: usize, size: usize) -> *mut c_void {
 /// Frees a block, or does nothing for null (ISO C).
 ///
 /// # Safety
-/// `block` is null or a live block of this library.
+/// `block` is null or a live block of this library, and nothing uses it after this call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free(block: *mut c_void) {
     // SAFETY: the caller passes null or a live block.
@@ -117,7 +118,7 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
 /// [`malloc_slowly`].
 ///
 /// # Safety
-/// `block` is null or a live block of this library.
+/// `block` is null or a live block of this library, and nothing uses it after this call.
 #[cold]
 #[inline(never)]
 unsafe extern "C" fn free_slowly(block: *mut c_void) {
@@ -128,10 +129,12 @@ unsafe extern "C" fn free_slowly(block: *mut c_void) {
 }
 
 /// Resizes a block to `size` bytes, and may move it (ISO C). If `block` is null, allocates a block.
-/// If `size` is 0, frees the block and returns null.
+/// Otherwise, if `size` is 0, frees the block and returns null. If there is no memory, sets `errno`
+/// to `ENOMEM`, returns null, and leaves the block as it is.
 ///
 /// # Safety
-/// `block` is null or a live block of this library.
+/// `block` is null or a live block of this library. If this call frees or moves the block, nothing
+/// uses the old block afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
     let Some(block) = NonNull::new(block.cast()) else { return malloc(size) };
@@ -147,7 +150,8 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void
 /// Resizes an array to `count` elements of `size` bytes, and may move it (BSD).
 ///
 /// # Safety
-/// `block` is null or a live block of this library.
+/// `block` is null or a live block of this library. If this call frees or moves the block, nothing
+/// uses the old block afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void {
     match count.checked_mul(size) {
@@ -165,7 +169,8 @@ pub extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
     if align.is_power_of_two() { or_null(sized::allocate(size, align, false)) } else { invalid() }
 }
 
-/// Allocates `size` bytes, aligned to `align` rounded up to a power of two.
+/// Allocates `size` bytes, aligned to `align` rounded up to a power of two. Fails with `EINVAL` if
+/// there is no such power.
 #[unsafe(no_mangle)]
 pub extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
     match align.checked_next_power_of_two() {
@@ -180,15 +185,16 @@ fn invalid() -> *mut c_void {
     ptr::null_mut()
 }
 
-/// Returns the size of a page of the operating system, in bytes.
+/// Returns the size of a page of the operating system in bytes, or [`PAGE`] if the system does not
+/// report a valid size.
 fn page() -> usize {
     // SAFETY: the call has no preconditions.
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     usize::try_from(size).ok().filter(|size| size.is_power_of_two()).unwrap_or(PAGE)
 }
 
-/// Allocates an aligned block, stores its address in `place`, and returns an error number or 0
-/// (POSIX).
+/// Allocates an aligned block and stores its address in `place` (POSIX). Returns 0, or an error
+/// number if nothing was stored.
 ///
 /// # Safety
 /// `place` is valid for a write.
@@ -209,7 +215,8 @@ pub extern "C" fn valloc(size: usize) -> *mut c_void {
     memalign(page(), size)
 }
 
-/// Allocates whole pages: `size` is rounded up to a multiple of the page size.
+/// Allocates whole pages: `size` is rounded up to a multiple of the page size, and to at least one
+/// page.
 #[unsafe(no_mangle)]
 pub extern "C" fn pvalloc(size: usize) -> *mut c_void {
     let page = page();

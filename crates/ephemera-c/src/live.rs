@@ -7,8 +7,8 @@
 //!   ROOT: 2^14 pointers --> LiveLeaf: 2^13 pointers --> LivePiece: 2^17 bits, for 2 MiB
 //! ```
 //!
-//! The tables come from `pages` and are never freed. They take 1/128 of the memory that blocks have
-//! ever used.
+//! The tables come from `pages` and are never freed. They take about 1/128 of the memory that
+//! blocks have ever used.
 
 use core::alloc::Layout;
 use core::cell::Cell;
@@ -53,7 +53,7 @@ fn named<T>(entry: &AtomicPtr<T>) -> Option<&'static T> {
     unsafe { table.as_ref() }
 }
 
-/// Allocates a table of zeros, which is never freed.
+/// Allocates a table of zeros, which is never freed. Returns `None` if there is no memory.
 fn make<T>() -> Option<NonNull<T>> {
     Some(pages::permanent(Layout::new::<T>()).ok()?.cast())
 }
@@ -115,7 +115,7 @@ fn named_or_new<T>(entry: &AtomicPtr<T>, spare: Option<&Cell<Option<NonNull<T>>>
 }
 
 /// Marks a block as live. Returns `false` if there is no memory for a table, which cannot happen
-/// with spare tables.
+/// with spare tables. Without debug assertions, does nothing and returns `true`.
 #[inline]
 #[must_use]
 pub(crate) fn enter(block: NonNull<u8>, spare: Option<&Spare>) -> bool {
@@ -149,8 +149,8 @@ pub(crate) fn is_live(block: NonNull<u8>) -> bool {
         || word_of(block).is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
 }
 
-/// Marks a block as freed. With debug assertions, returns `false` if no live block starts at this
-/// address.
+/// Marks a block as freed. Returns `false` if no live block starts at this address. Without debug
+/// assertions, does nothing and returns `true`.
 #[inline]
 #[must_use]
 pub(crate) fn leave(block: NonNull<u8>) -> bool {

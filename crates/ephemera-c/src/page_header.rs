@@ -37,7 +37,7 @@ unsafe fn place(block: NonNull<u8>) -> NonNull<Header> {
 /// Writes the header of a block, which lies at this offset in a mapping of this layout.
 ///
 /// # Safety
-/// The page in front of `block` belongs to the caller.
+/// `block` is aligned to [`PAGE`], and the page in front of it belongs to the caller.
 pub(crate) unsafe fn write(block: NonNull<u8>, layout: Layout, offset: usize) {
     let (size, align) = (layout.size(), layout.align());
     let header = Header { magic: MAGIC, block: block.addr().get(), size, align, offset };

@@ -1,10 +1,10 @@
 //! A reserve of small blocks that serves the C library when the operating system refuses pages.
 //!
-//! A thread's first allocation registers an exit guard. To register it, the C library allocates a
-//! block through this library, unless a key replaces the guard
+//! A thread's first allocation registers an exit guard. To register the guard, the C library
+//! allocates a block through this library, unless a key replaces the guard
 //! ([`end_threads_by_key`](ephemera_prim::local::end_threads_by_key)). If the system refuses the
-//! memory for it, the reserve serves this block, because the C library would end the process
-//! without it. The C library frees the block when the thread ends.
+//! memory for this block, the reserve serves the block, because the C library would otherwise end
+//! the process. The C library frees the block when the thread ends.
 
 use core::alloc::Layout;
 use core::cell::UnsafeCell;

@@ -10,8 +10,8 @@
 //! # Invariant
 //!
 //! * **C1** A block is allocated with exactly the layout that [`find`] returns for it, except that
-//!   the size of a slot may be smaller than its stride. Every free therefore passes the right
-//!   layout to the allocator.
+//!   the size of a slot may be smaller than its stride. Every free therefore passes a layout of the
+//!   block's class to the allocator.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -39,7 +39,8 @@ struct Found {
 
 /// Allocates a block. Returns `None` if there is no memory, or if no layout has this size.
 ///
-/// Each `extern "C"` function inlines this function, so the alignment is a constant there.
+/// This function is inlined into each function that calls it, so an alignment that is a constant
+/// there is a constant here too.
 #[inline(always)]
 pub(crate) fn allocate(size: usize, align: usize, zeroed: bool) -> Option<NonNull<u8>> {
     let layout = Layout::from_size_align(size.max(1), align.max(MIN_ALIGN)).ok()?;
@@ -87,11 +88,12 @@ pub(crate) fn allocate_quickly(size: usize) -> Option<NonNull<u8>> {
     None
 }
 
-/// Frees a slot of a unit that the thread owns, and returns `true`. For every other pointer,
-/// returns `false` and does not free anything; the caller must then call [`free`].
+/// Frees the block and returns `true` if it is a slot of a unit that this thread owns and the free
+/// needs no slow path. Otherwise returns `false` without freeing anything. The caller must then
+/// call [`free`], unless the pointer is null.
 ///
 /// # Safety
-/// `block` is null or a live block.
+/// `block` is null or a live block, and nothing uses it after a call that returns `true`.
 #[inline]
 pub(crate) unsafe fn free_quickly(block: *mut u8) -> bool {
     let Some(block) = NonNull::new(block).filter(|block| live::is_live(*block)) else { return false };
@@ -108,9 +110,10 @@ pub(crate) unsafe fn free_quickly(block: *mut u8) -> bool {
     is_free && live::leave(block)
 }
 
-/// Handles a request if there was no memory for its block, or for the block's bit in the table of
-/// live blocks. If the C library made the request to register the thread's exit guard, the reserve
-/// serves it.
+/// Handles a request after there was no memory for its block, or for the bit of the block `unnoted`
+/// in the table of live blocks. Frees `unnoted`. If the C library made the request in order to
+/// register the thread's exit guard, returns a block of the reserve, if one is free. Otherwise
+/// returns `None`.
 #[cold]
 fn without_memory(unnoted: Option<NonNull<u8>>, layout: Layout) -> Option<NonNull<u8>> {
     if let Some(block) = unnoted {
@@ -141,7 +144,7 @@ fn allocate_large(layout: Layout, zeroed: bool) -> Option<NonNull<u8>> {
     let start = ask(whole, zeroed)?;
     // SAFETY: the offset is less than the size of the mapping.
     let block = unsafe { start.add(offset) };
-    // SAFETY: the page in front of the block belongs to the mapping.
+    // SAFETY: the block is aligned to a page, and the page in front of it belongs to the mapping.
     unsafe { page_header::write(block, whole, offset) };
     Some(block)
 }
@@ -230,7 +233,7 @@ fn check(block: NonNull<u8>) {
 /// Frees a block.
 ///
 /// # Safety
-/// `block` is a live block.
+/// `block` is a live block, and nothing uses it after this call.
 #[inline]
 pub(crate) unsafe fn free(block: NonNull<u8>) {
     if !live::leave(block) && !reserve::is_live(block) {
@@ -243,7 +246,7 @@ pub(crate) unsafe fn free(block: NonNull<u8>) {
 /// Frees a block that is not in the table of live blocks.
 ///
 /// # Safety
-/// `block` is a live block.
+/// `block` is a live block, and nothing uses it after this call.
 #[inline]
 unsafe fn release(block: NonNull<u8>) {
     // SAFETY: the caller passes a live block.
@@ -258,7 +261,7 @@ unsafe fn release(block: NonNull<u8>) {
 /// Frees a block that is not a slot, for [`release`].
 ///
 /// # Safety
-/// `block` is a live block.
+/// `block` is a live block, and nothing uses it after this call.
 #[cold]
 unsafe fn release_other(block: NonNull<u8>) {
     // SAFETY: the caller passes a live block.
@@ -290,13 +293,13 @@ pub(crate) unsafe fn usable(block: NonNull<u8>) -> usize {
 
 /// Resizes a block. A block without a header stays in place if the new size fits and is at least
 /// half of the usable size. A mapping of page alignment that stays above 1 MiB is resized and may
-/// move. Any other block is copied. A block that shrinks stays as it is if there is no memory for a
-/// copy.
+/// move. Any other block is copied. A block that shrinks stays as it is if there is no memory for
+/// the change.
 ///
 /// Returns `None`, and leaves the block as it is, if there is no memory for a larger block.
 ///
 /// # Safety
-/// `block` is a live block.
+/// `block` is a live block. If the result is another block, the caller does not use `block` again.
 pub(crate) unsafe fn reallocate(block: NonNull<u8>, size: usize) -> Option<NonNull<u8>> {
     check(block);
     // SAFETY: the caller passes a live block.
@@ -306,29 +309,32 @@ pub(crate) unsafe fn reallocate(block: NonNull<u8>, size: usize) -> Option<NonNu
         return Some(block);
     }
     let moved = if found.offset == PAGE && size > pages::SPAN_MAX {
-        // SAFETY: the caller passes a live block, which lies one page into its mapping.
+        // SAFETY: the caller passes a live block, which has a header, one page after the start of
+        // its mapping, and does not use the block again if it moves.
         unsafe { remap(found, size) }
     } else {
-        // SAFETY: the caller passes a live block with this number of bytes.
+        // SAFETY: the caller passes a live block with this number of bytes, and does not use the
+        // block again if it moves.
         unsafe { copy(block, usable, size) }
     };
     moved.or_else(|| (size <= usable).then_some(block))
 }
 
-/// Resizes the mapping of a block that lies one page into it. Returns `None`, and leaves the block
-/// as it is, if there is no memory.
+/// Resizes the mapping of a block that is one page after the start of that mapping. Returns `None`,
+/// and leaves the block as it is, if there is no memory.
 ///
 /// # Safety
-/// `found` describes a live block, and `size` exceeds the largest span.
+/// `found` describes a live block that has a header, and `size` exceeds the largest span. If the
+/// call succeeds, the caller does not use the old block again.
 unsafe fn remap(found: Found, size: usize) -> Option<NonNull<u8>> {
     let whole = Layout::from_size_align(size.checked_add(found.offset)?, found.layout.align()).ok()?;
-    // The tables are allocated first: if there were no memory for them later, the mapping could
-    // not move back.
+    // Allocate the tables first: if there were no memory for them later, the mapping could not move
+    // back.
     let spare = live::Spare::new()?;
     // SAFETY: the offset is less than the size of the mapping.
     let old = unsafe { found.start.add(found.offset) };
-    // The bit is cleared before the mapping moves, because another block may then start at its old
-    // address.
+    // Clear the bit before the mapping moves, because another block may start at the old address
+    // after the move.
     if !live::leave(old) {
         not_a_block();
     }
@@ -344,8 +350,8 @@ unsafe fn remap(found: Found, size: usize) -> Option<NonNull<u8>> {
         unsafe { Heap.shrink(found.start, found.layout, whole) }
     };
     let Ok(moved) = moved else {
-        // SAFETY: the block did not move, so the page in front of it still belongs to its
-        // mapping.
+        // SAFETY: the block did not move. It is aligned to a page, and the page in front of it
+        // still belongs to its mapping.
         unsafe { page_header::write(old, found.layout, found.offset) };
         // The call succeeds, because the table for the old address exists.
         let _ = live::enter(old, None);
@@ -353,7 +359,7 @@ unsafe fn remap(found: Found, size: usize) -> Option<NonNull<u8>> {
     };
     // SAFETY: the offset is less than the size of the mapping.
     let block = unsafe { moved.cast::<u8>().add(found.offset) };
-    // SAFETY: the page in front of the block belongs to the mapping.
+    // SAFETY: the block is aligned to a page, and the page in front of it belongs to the mapping.
     unsafe { page_header::write(block, whole, found.offset) };
     // The call succeeds, because the spare tables suffice.
     let _ = live::enter(block, Some(&spare));

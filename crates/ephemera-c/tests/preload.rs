@@ -29,8 +29,8 @@ fn run(program: &str, args: &[&str], input: &str, preload: bool) -> Option<Outpu
     Some(output)
 }
 
-/// Compares the output of a program with and without the library. A program that is not installed
-/// is skipped.
+/// Checks that a program prints the same output with and without the library. Skips a program that
+/// is not installed.
 fn same(program: &str, args: &[&str], input: &str) {
     let Some(without) = run(program, args, input, false) else {
         println!("{program} is not installed: skipped");
@@ -140,8 +140,8 @@ print('all kept')
     assert!(output.status.success() && output.stdout == b"all kept\n", "{output:?}");
 }
 
-/// Compiles a C source with these arguments, into cargo's directory for test files. Returns
-/// `None` if there is no C compiler.
+/// Compiles a C source with these arguments into cargo's directory for test files, and returns the
+/// path of the result. Returns `None` if there is no C compiler.
 fn compiled(name: &str, source: &str, args: &[&str]) -> Option<PathBuf> {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let mut command = Command::new("cc");

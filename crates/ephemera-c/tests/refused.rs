@@ -52,7 +52,7 @@ fn ask(number: usize, size: usize) -> *mut c_void {
 /// Returns the byte at offset `at` of a block.
 ///
 /// # Safety
-/// The block is live and has a byte at offset `at`, which was written.
+/// `block` must be live, and its byte at offset `at` must be initialised.
 unsafe fn byte(block: *mut c_void, at: usize) -> u8 {
     // SAFETY: the caller passes a block with this byte.
     let byte = unsafe { block.cast::<u8>().add(at) };
@@ -104,7 +104,7 @@ extern "C" fn on_a_thread(_: *mut c_void) -> *mut c_void {
 }
 
 /// Runs [`run`] on this thread and, if the C library has memory for one, on a new thread. Returns
-/// the number of refused requests.
+/// the number of refused requests. A thread that could not start counts as one.
 fn run_everywhere() -> usize {
     let own = run();
     let (mut thread, mut refused) = (0, ptr::null_mut());
@@ -123,7 +123,7 @@ fn run_everywhere() -> usize {
 }
 
 /// If `EPHEMERA_REFUSE` is set, runs the program and exits. This function and the library's
-/// `at_load` are both in `.init_array`, and this function runs first. So it decides how threads
+/// `at_load` are both in `.init_array`, and this function runs first, so it decides how threads
 /// end: by a thread-specific key if `EPHEMERA_KEY` is set, and otherwise as in a Rust program.
 extern "C" fn before_main() {
     // SAFETY: the name is NUL-terminated, and no other thread runs that could change the
@@ -165,7 +165,8 @@ extern "C" fn before_main() {
 #[unsafe(link_section = ".init_array")]
 static INIT: extern "C" fn() = before_main;
 
-/// Runs the program and returns how it ended. With `by_key`, the program's threads end by a key.
+/// Runs the program and returns its exit code. With `by_key`, a thread-specific key runs the exit
+/// hooks of the program's threads.
 fn ended(refuse: &str, by_key: bool) -> Option<i32> {
     let mut command = Command::new(std::env::current_exe().expect("the path of this test"));
     if by_key {

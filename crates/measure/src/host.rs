@@ -18,7 +18,8 @@ pub fn file(path: &str) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
-/// Returns the first line that a command prints. Returns `None` if the command fails.
+/// Returns the first line that a command prints, or an empty text if it prints nothing. Returns
+/// `None` if the command fails.
 #[must_use]
 pub fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
     let out = Command::new(program).args(arguments).output().ok().filter(|out| out.status.success())?;
@@ -33,7 +34,8 @@ pub fn cpu() -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// Returns the kernel's setting for transparent huge pages: `always`, `madvise` or `never`.
+/// Returns the kernel's setting for transparent huge pages, if the system reports it: `always`,
+/// `madvise` or `never`.
 #[must_use]
 pub fn huge_pages() -> Option<String> {
     let choice = file("/sys/kernel/mm/transparent_hugepage/enabled")?;

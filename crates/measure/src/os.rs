@@ -142,7 +142,7 @@ pub fn available() -> Option<u64> {
     reported("/proc/meminfo", "MemAvailable:")
 }
 
-/// Returns the peak of the resident bytes since the start of the process, or since the last call of
+/// Returns the peak of the resident bytes since the start of the process, or since the last call to
 /// [`reset_peak`].
 #[must_use]
 pub fn resident_peak() -> Option<u64> {

@@ -27,9 +27,9 @@ pub fn page(title: &str, body: &str) -> String {
     )
 }
 
-/// Returns the environment of templates. It escapes texts as [`escaped`] does in a template whose
-/// name ends in `.html`, unless the template marks a text as `safe`. The function `table` is
-/// [`table`]. A line that has only a statement leaves no line in the output.
+/// Returns the environment of templates. In a template whose name ends in `.html`, it escapes texts
+/// as [`escaped`] does, unless the template marks a text as `safe`. Templates can call the function
+/// [`table`]. A line that contains only a statement leaves no line in the output.
 ///
 /// # Panics
 ///

@@ -124,7 +124,8 @@ extern "C" fn exit_handler() {
     at_the_end(&LAST[0], "freed in a handler");
 }
 
-/// Frees the second of the blocks. The C library calls this function after all exit handlers.
+/// Frees the blocks of `LAST[1]` in the child process. The C library calls this function after all
+/// exit handlers.
 extern "C" fn after_the_handlers() {
     if EXITS.load(Ordering::Relaxed) {
         at_the_end(&LAST[1], "freed after the handlers");

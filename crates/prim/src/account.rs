@@ -22,17 +22,18 @@ pub trait Account {
     fn reserve_beyond(&self, bytes: usize);
     /// Subtracts bytes that were freed, or reserved bytes that the backing allocator refused.
     fn release(&self, bytes: usize);
-    /// Adds `blocks` large blocks and their `bytes` if `adds`, else subtracts them. A resize passes
-    /// 0 blocks.
+    /// Adds `blocks` large blocks and their `bytes` if `adds` is true, and subtracts them
+    /// otherwise. A resize passes 0 blocks.
     fn large(&self, blocks: usize, bytes: usize, adds: bool);
     /// Returns the current sums of the account.
     fn now(&self) -> Booked;
-    /// Counts an empty unit that a heap keeps, so that a thread with a refused request can look for
-    /// the unit.
+    /// Notes that a heap keeps an empty unit: a thread whose request was refused can then look for
+    /// the unit. By default, this does nothing.
     fn spare(&self) {}
 }
 
-/// The sums of an account at one moment, and its limit.
+/// The sums of an account, and its limit. While other threads change the account, the sums may
+/// belong to different moments.
 #[derive(Debug, Clone, Copy)]
 pub struct Booked {
     /// The bytes that the pool holds from its backing allocator.
@@ -54,7 +55,7 @@ pub enum Limit {
     Lifted,
 }
 
-/// Returns `held + more` if that is within the limit.
+/// Returns `held + more`, or `None` if the sum overflows or exceeds `limit`.
 const fn within(held: usize, more: usize, limit: usize) -> Option<usize> {
     match held.checked_add(more) {
         Some(sum) if sum <= limit => Some(sum),
@@ -62,8 +63,8 @@ const fn within(held: usize, more: usize, limit: usize) -> Option<usize> {
     }
 }
 
-/// Returns `word + by` if `adds`, else `word - by`. The result may wrap below zero if several
-/// threads share a count and each has a word for its part.
+/// Returns `word + by` if `adds` is true, and `word - by` otherwise. Both wrap: if several threads
+/// share a count and each of them has a word for its part, a part may be below zero.
 #[must_use]
 pub const fn changed(word: usize, by: usize, adds: bool) -> usize {
     if adds { word.wrapping_add(by) } else { word.wrapping_sub(by) }
@@ -273,7 +274,7 @@ impl Account for SharedAccount {
 }
 
 /// Bytes that the pool is about to free, or that the backing allocator may still refuse. Dropping
-/// this value releases them, even if the backing allocator unwinds.
+/// this value releases them from the account, even if the backing allocator unwinds.
 #[derive(Debug)]
 pub struct Leaving<'a, A: Account> {
     account: &'a A,
@@ -296,7 +297,7 @@ impl<A: Account> Drop for Leaving<'_, A> {
     }
 }
 
-/// Reserves bytes and calls `ask`. If `ask` fails or unwinds, releases the bytes.
+/// Reserves `bytes` and returns the result of `ask`. If `ask` fails or unwinds, releases the bytes.
 ///
 /// # Errors
 /// Returns [`AllocError`] if the reservation would exceed a limit that applies, or the error of

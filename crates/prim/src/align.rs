@@ -5,10 +5,10 @@
 //! address is valid.
 //!
 //! An argument named `align` or `size_pow2` must be a power of two. For any other value, the
-//! functions panic with debug assertions, and return a meaningless number without them.
+//! functions panic with debug assertions, and return a meaningless result without them.
 #![forbid(unsafe_code)]
 
-/// Returns the first multiple of `align` at or above `addr`, or `None` if that exceeds
+/// Returns the first multiple of `align` at or above `addr`, or `None` if this multiple exceeds
 /// `usize::MAX`.
 ///
 /// # Panics
@@ -34,11 +34,12 @@ pub const fn align_up(addr: usize, align: usize) -> Option<usize> {
     }
 }
 
-/// Returns the first multiple of `align` at or above `addr`, or 0 if that exceeds `usize::MAX`.
+/// Returns the first multiple of `align` at or above `addr`, or 0 if this multiple exceeds
+/// `usize::MAX`.
 ///
-/// This function is for callers that know that `addr + align` does not overflow. It cannot overflow
-/// if `addr` is in a block from [`raw::acquire`](crate::raw::acquire) and `align` is at most
-/// [`raw::TOP_GUARD`](crate::raw::TOP_GUARD), because such a block ends at least `TOP_GUARD` bytes
+/// This function is for callers that know that `addr + align` does not overflow. The sum cannot
+/// overflow if `addr` is in a block from [`raw::acquire`](crate::raw::acquire) and `align` is at
+/// most [`raw::TOP_GUARD`](crate::raw::TOP_GUARD): such a block ends at least `TOP_GUARD` bytes
 /// below `usize::MAX`.
 ///
 /// # Panics

@@ -37,7 +37,7 @@ pub fn heavy() -> bool {
         return true;
     }
     // ORDERING: SeqCst fence. Pairs with the one in `light`: either this thread sees the other
-    // thread's store, or the other thread sees this one's.
+    // thread's store, or the other thread sees this thread's store.
     fence(Ordering::SeqCst);
     #[cfg(all(ephemera_pages, target_os = "linux"))]
     return crate::pages::fence_all_threads();

@@ -1,5 +1,5 @@
-//! The claim on the contents of a unit. With it, a thread other than the owner returns the pages of
-//! the contents to the operating system while the owner is idle.
+//! The claim on the contents of a unit. A thread other than the owner claims the contents before it
+//! returns their pages to the operating system, while the owner is idle.
 //!
 //! Other threads may free all blocks of a unit while its owner sleeps. The unit then waits in the
 //! owner's inbox, because only the owner may remove a unit from its lists. Until then no thread
@@ -107,14 +107,14 @@ impl ContentsClaim {
         self.word.load(Ordering::Relaxed) == KEPT
     }
 
-    /// Returns whether the contents have been purged since the last call of [`Self::renew`].
+    /// Returns whether the contents have been purged since the last call to [`Self::renew`].
     #[inline]
     pub fn is_purged(&self) -> bool {
         self.word.load(Ordering::Relaxed) == PURGED
     }
 
-    /// Claims the contents. Returns `false` if the contents were purged already, or if a thread
-    /// that did not survive a fork had claimed them.
+    /// Claims the contents and returns `true`. Returns `false` without a claim if the contents were
+    /// purged already, or if a thread that did not survive a fork had claimed them.
     ///
     /// The caller must be the only thread that claims (C1). After a call that returns `true`, the
     /// caller must call [`heavy`](crate::barrier::heavy) before it reads the owner's state and

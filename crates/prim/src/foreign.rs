@@ -6,14 +6,14 @@
 //! The thread that finds the word at zero also pushes the unit to the record's *inbox*. Later the
 //! holder takes all units out of the inbox and *books* their frees: it adds them to its own counts.
 //!
-//! A unit of a record without a holder can count down instead. A thread that leases the record for
-//! a moment stores a countdown in the word: its distance to [`COMPLETE`] is the amount that is
-//! still live. Only the free that completes the countdown pushes the unit. A thread that frees the
-//! blocks of an exited thread therefore takes the lease twice for each unit, and not once for each
-//! block.
+//! A unit of a record without a holder can count down instead. A thread that leases the record only
+//! to drain it stores a *countdown* in the word. The countdown shows what is still live: by its
+//! distance to [`COMPLETE`], or by the bits that are not set. Only the free that completes the
+//! countdown pushes the unit. A thread that frees the blocks of an exited thread therefore takes
+//! the lease twice for each unit, and not once for each block.
 //!
 //! ```text
-//!   word           meaning                                    in the inbox, or about to be pushed
+//!   word           meaning                                    waits for a dequeue (F1)
 //!   0              nothing freed                              no
 //!   n              n freed since the last dequeue             yes
 //!   countdown      less than COMPLETE is freed                no
@@ -23,9 +23,9 @@
 //! The design page has a picture, the invariants F1 to F7, and the pairs of orderings.
 //!
 //! The holder may set a word that is not a countdown to zero only when it dequeues the unit (F2).
-//! Until then, the thread that found the word at zero may not have pushed the unit yet. If the word
-//! became zero again before that push, the next thread to find zero would link the unit a second
-//! time.
+//! Until then, the thread that found the word at zero might not have pushed the unit yet. If the
+//! word became zero again before that push, the next thread to find zero would link the unit a
+//! second time.
 
 mod close;
 mod lend;
@@ -48,9 +48,10 @@ pub const COMPLETE: u64 = 3 << 62;
 /// The word of a complete countdown, in a unit with a bit for each slot.
 pub const COMPLETE_BITS: u64 = u64::MAX;
 
-// ORDERING: AcqRel. Pairs with `Taken::next`, in both directions. Release publishes this thread's
-// accesses to the block. Acquire orders the pusher's write of the link after the holder's read of
-// the link, which precedes the zero (F5).
+// ORDERING: AcqRel. Pairs with `Taken::next` (both ways), `Foreign::observe`,
+// `Foreign::stop_countdown` and `Inbox::push_or_count`. Release publishes this thread's accesses to
+// the block. Acquire orders the pusher's write of the link after the holder's read of the link,
+// which comes before the holder's store of zero (F5).
 const GIVE: Ordering = if cfg!(ephemera_weaken = "give_relaxed") {
     Ordering::Relaxed
 } else if cfg!(ephemera_weaken = "give_release") {
@@ -58,9 +59,10 @@ const GIVE: Ordering = if cfg!(ephemera_weaken = "give_relaxed") {
 } else {
     Ordering::AcqRel
 };
-// ORDERING: AcqRel. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`: Acquire sees all
-// accesses to the booked blocks by the threads that freed them. Release orders the read of the link
-// before the zero that lets the next pusher write the link.
+// ORDERING: AcqRel. Pairs with `Inbox::give_back_add`, `Inbox::give_back_bits` and
+// `Inbox::give_back_until_closed`. By Acquire, this thread sees all accesses to the booked blocks
+// by the threads that freed them. Release orders the read of the link before the store of zero,
+// after which the next pusher may write the link.
 const BOOK: Ordering = if cfg!(ephemera_weaken = "book_relaxed") {
     Ordering::Relaxed
 } else if cfg!(ephemera_weaken = "book_acquire") {
@@ -68,16 +70,17 @@ const BOOK: Ordering = if cfg!(ephemera_weaken = "book_relaxed") {
 } else {
     Ordering::AcqRel
 };
-// ORDERING: Release. Pairs with the Acquire in `Inbox::take`. Publishes: the unit's link.
+// ORDERING: Release. Pairs with the Acquire in `Inbox::take`, `Inbox::lend` and `Inbox::close`.
+// Publishes: the unit's link.
 const PUSH: Ordering =
     if cfg!(ephemera_weaken = "push_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-// ORDERING: Acquire. Pairs with the Release in `Inbox::push`.
+// ORDERING: Acquire. Pairs with the Release in `Inbox::push` and `LentUnits::put_back`.
 const TAKE: Ordering =
     if cfg!(ephemera_weaken = "take_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
-// ORDERING: AcqRel. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`: Acquire sees all
-// accesses to the blocks that were freed during the countdown. Release orders the countdown before
-// the next push.
+// ORDERING: AcqRel. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`. By Acquire, this
+// thread sees all accesses to the blocks that were freed during the countdown. Release orders the
+// countdown before the next push.
 const COUNT_STOP: Ordering =
     if cfg!(ephemera_weaken = "stop_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
 
@@ -111,15 +114,16 @@ impl<U> Foreign<U> {
         }
     }
 
-    /// Returns the word: remote frees that are not booked yet, or a countdown. The answer may be
-    /// out of date.
+    /// Returns the word: remote frees that are not booked yet, a countdown, or a closed word
+    /// ([`CLOSED`]). The answer may be out of date.
     #[inline]
     pub fn unbooked(&self) -> u64 {
         self.word.load(Ordering::Relaxed)
     }
 
-    /// Starts the countdown of a unit by storing `first` in its word. Returns `false` if a remote
-    /// free has arrived since the unit was dequeued. That free pushes the unit again.
+    /// Starts the countdown of a unit: stores `first` in its word. Returns `false`, without a
+    /// change, if a remote free has arrived since the unit was dequeued. That free pushes the unit
+    /// again.
     ///
     /// For a unit whose word is a count, `first` is [`COMPLETE`] minus the live amount. For a unit
     /// with a bit for each slot, `first` is [`COUNTDOWN`] with the bits of all slots that are
@@ -132,13 +136,11 @@ impl<U> Foreign<U> {
         self.word.compare_exchange(0, first, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Stops the countdown of a unit and returns the unit's word at that moment.
+    /// Stops the countdown of a unit: sets its word to zero, and returns the word before that.
     ///
     /// Returns `None` if the word is zero, if it counts frees that wait in the inbox, or if the
-    /// countdown is `complete`. In the last two cases a later drain yields the unit (F1).
-    ///
-    /// Only the holder of the record's lease may call this. `complete` is [`COMPLETE`] or
-    /// [`COMPLETE_BITS`].
+    /// countdown is `complete` ([`COMPLETE`] or [`COMPLETE_BITS`]). In the last two cases a later
+    /// drain yields the unit (F1). Only the holder of the record's lease may call this.
     pub fn stop_countdown(&self, complete: u64) -> Option<u64> {
         let counts = |word: u64| word & COUNTDOWN != 0 && word != complete;
         let mut word = self.word.load(Ordering::Relaxed);
@@ -314,7 +316,8 @@ impl<U: ForeignHeader> Inbox<U> {
     /// Pushes a unit, unless the inbox was closed. Returns whether this call pushed the unit.
     ///
     /// # Safety
-    /// The caller's read-modify-write found the unit's word at zero or completed its countdown.
+    /// `unit` belongs to the record of this inbox. The caller's read-modify-write found the unit's
+    /// word at zero or completed its countdown.
     #[cold]
     unsafe fn push(&self, unit: NonNull<U>) -> bool {
         // SAFETY: the unit stays live until it is dequeued (F3), which happens after this push.
@@ -326,19 +329,20 @@ impl<U: ForeignHeader> Inbox<U> {
         let pushed = push(&self.head, unit.as_ptr(), Some(close::closed()), PUSH, store);
         if pushed && !cfg!(ephemera_weaken = "push_without_fence") {
             // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either the pusher
-            // sees that the record is free, or the thread that releases it sees the push.
+            // sees that the record is free, or the thread that releases it sees the push. Also
+            // pairs with the one in `IdleQueue::put_back`.
             fence(Ordering::SeqCst);
         }
         pushed
     }
 
     /// Takes all units that are in the inbox. The iterator yields each unit with its remote frees,
-    /// and the caller **must book these frees**. Only the iterator still knows these frees, and the
-    /// units that it has not yielded yet.
+    /// and the caller **must book these frees**. Only the iterator knows the units that it has not
+    /// yielded yet, and only the caller knows the frees of the units that it has yielded.
     ///
     /// # Safety
-    /// The caller holds the lease of the inbox's record, or is the only thread that uses the pool,
-    /// so that no other thread takes from this inbox during the call.
+    /// No other thread takes from this inbox during the call: the caller holds the lease of the
+    /// inbox's record, or is the only thread that uses the pool.
     #[inline]
     pub unsafe fn take(&self) -> Taken<U> {
         Taken { next: self.take_list() }

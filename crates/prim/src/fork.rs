@@ -15,7 +15,7 @@ use crate::sync::Ordering;
 static GENERATION: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
 
 /// Returns the number of forks that lead from the first process that called this function to the
-/// current one.
+/// current one. The number is always zero on targets without a fork handler.
 #[inline]
 #[must_use]
 pub fn generation() -> usize {
@@ -39,7 +39,7 @@ mod handler {
 
     use super::{GENERATION, Ordering};
 
-    /// The value of `STATE` before the first call of [`watch`].
+    /// The value of `STATE` before the first call to [`watch`].
     const UNWATCHED: u8 = 0;
     /// The value of `STATE` while a thread registers the handler.
     const REGISTERING: u8 = 1;
@@ -64,7 +64,7 @@ mod handler {
         GENERATION.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Registers the handler. Later calls do nothing.
+    /// Registers the handler if it is not registered yet.
     #[inline]
     pub(crate) fn watch() {
         // ORDERING: Acquire. Pairs with the Release in `register`: the handler is registered.

@@ -1,11 +1,11 @@
 //! A lock with a bounded wait: a thread gives up after a fixed number of tries.
 //!
 //! Allocators run in forked children, in signal handlers and while other threads are suspended, so
-//! a path that must succeed cannot wait for a lock. It tries to enter a gate, and continues without
-//! the gate if all tries fail. A gate stores the generation of the process that shut it (see
-//! [`fork`](crate::fork)). In a forked child, a thread may enter a gate that another thread of the
-//! parent had shut. The data that a gate protects must therefore be usable even if the last holder
-//! stopped in the middle of an update.
+//! a path that must succeed cannot wait for a lock. Instead, such a path tries to enter a gate, and
+//! continues without the gate if all tries fail. A gate stores the generation of the process that
+//! shut it (see [`fork`](crate::fork)). In a forked child, a thread may enter a gate that another
+//! thread of the parent had shut. The data that a gate protects must therefore be usable even if
+//! the last holder stopped in the middle of an update.
 
 use crossbeam_utils::Backoff;
 
@@ -20,8 +20,8 @@ const OPEN_WORD: usize = 0;
 // last holder wrote while it held the gate.
 const ENTER: Ordering =
     if cfg!(ephemera_weaken = "enter_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
-// ORDERING: Release. Pairs with the Acquire in `Gate::take`. Publishes: everything that this thread
-// wrote while it held the gate.
+// ORDERING: Release. Pairs with the Acquire in `Gate::take` and `Gate::is_shut`. Publishes:
+// everything that this thread wrote while it held the gate.
 const OPEN: Ordering =
     if cfg!(ephemera_weaken = "open_relaxed") { Ordering::Relaxed } else { Ordering::Release };
 
@@ -53,14 +53,14 @@ impl Gate {
         }
     }
 
-    /// Tries one time to enter the gate. Returns `None` if another holder has shut it.
+    /// Makes one attempt to enter the gate. Returns `None` if another holder has shut it.
     #[inline]
     pub fn try_enter(&self) -> Option<Pass<'_>> {
         self.take().then(|| Pass { gate: self })
     }
 
-    /// Returns whether a thread of this process holds the gate. If not, this thread sees the writes
-    /// of the last holder.
+    /// Returns whether a thread of this process holds the gate. If the result is `false`, this
+    /// thread sees the writes of the last holder.
     #[inline]
     pub fn is_shut(&self) -> bool {
         // ORDERING: Acquire. Pairs with the Release in `Pass::drop`.
@@ -86,7 +86,8 @@ impl Gate {
         match self.word.compare_exchange(OPEN_WORD, shut, ENTER, Ordering::Relaxed) {
             Ok(_) => true,
             Err(held) if held == shut => false,
-            // The holder was a thread of the parent, and the fork copied everything that it wrote.
+            // The holder was a thread of the parent, and the fork copied everything that the holder
+            // wrote.
             Err(left) => {
                 // ORDERING: `ENTER`. Pairs with `Pass::drop`.
                 self.word.compare_exchange(left, shut, ENTER, Ordering::Relaxed).is_ok()

@@ -5,8 +5,8 @@
 //! thread pushes enters a queue, and stays there while it *has mail*: remote frees that are not
 //! booked. Some slow paths and pushes of every thread *look* at a few heaps of the queue. If the
 //! owner of a heap is *idle*, the look purges some of the heap's empty units. Each slow path or
-//! push makes at most one look. After a bounded number of slow paths and pushes, on any threads,
-//! all empty units of idle owners are purged.
+//! push makes at most one look. As long as any threads take slow paths or push, the looks
+//! eventually purge all empty units in the inboxes of idle owners.
 //!
 //! An owner is idle *by time* if it has not taken a slow path for [`IDLE_MS`]. It is idle *by
 //! bytes* if the bytes that other threads have pushed to its heaps since its last slow path exceed
@@ -38,8 +38,8 @@ use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence, push};
 use crate::word::OwnerUsize;
 
 /// The number of milliseconds without a slow path after which an owner is idle. A purge of 32 KiB
-/// and the page faults that follow take a few microseconds, so an owner that wakes up after every
-/// such pause loses little.
+/// and the page faults that follow take a few microseconds, so an owner that wakes up after each
+/// idle period loses little.
 pub const IDLE_MS: usize = 100;
 
 /// The interval between a thread's looks at the queue, in visits of this thread to the slow path.
@@ -116,7 +116,8 @@ impl<U, H> Mail<U, H> {
 }
 
 impl<U: ForeignHeader, H> Mail<U, H> {
-    /// Takes all units with remote frees. The caller must book the frees.
+    /// Takes all units with remote frees. The iterator yields each unit with its frees, which the
+    /// caller must book.
     ///
     /// # Safety
     /// The caller holds the lease of the record, so no other thread takes from these inboxes.
@@ -205,8 +206,8 @@ pub struct IdleQueue<H> {
     taken: AtomicPtr<H>,
     /// The time of the last look, in milliseconds.
     looked: OwnerUsize,
-    /// The number of further looks that do not wait for the next clock tick, because a look left
-    /// units to purge.
+    /// The number of further looks that need not wait for the next clock tick. A look that left
+    /// units to purge sets this number.
     more: OwnerUsize,
     /// The number of milliseconds without a slow path after which an owner is idle.
     idle_ms: usize,
@@ -262,7 +263,7 @@ impl<H> IdleQueue<H> {
     }
 
     /// Adds `bytes`, which threads pushed to a heap, to the count of the heap's owner. Looks at the
-    /// heap if the owner is idle by bytes. Returns whether this call looked.
+    /// heap if the owner is idle by bytes. Returns whether this call looked at the heap.
     #[cold]
     fn note_bytes<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, bytes: usize) -> bool {
         heaps.mail(heap).bytes.store(0, Ordering::Relaxed);
@@ -281,8 +282,8 @@ impl<H> IdleQueue<H> {
         true
     }
 
-    /// Adds a heap, unless it is in the queue already. If `new`, starts the owner's pause. A look
-    /// that returns a heap to the queue passes `false`.
+    /// Adds a heap, unless it is in the queue already. If `new` is true, starts the owner's pause.
+    /// A look that returns a heap to the queue passes `false`.
     #[cold]
     fn add<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, new: bool) {
         let mail = heaps.mail(heap);
@@ -302,7 +303,8 @@ impl<H> IdleQueue<H> {
         self.arrived.load(Ordering::Relaxed).is_null() && self.taken.load(Ordering::Relaxed).is_null()
     }
 
-    /// Takes a heap out of the queue. Only the thread inside the gate may call this.
+    /// Takes a heap out of the queue, or returns `None` if there is none. Only the thread inside
+    /// the gate may call this.
     fn pop<E: IdleHeaps<Heap = H>>(&self, heaps: &E) -> Option<&H> {
         let mut first = self.taken.load(Ordering::Relaxed);
         if first.is_null() {

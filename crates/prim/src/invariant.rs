@@ -20,7 +20,7 @@ macro_rules! invariant {
     };
 }
 
-/// Reports the broken invariant and ends the process.
+/// Reports the broken invariant and ends the process, or panics under loom.
 #[cold]
 #[inline(never)]
 #[doc(hidden)]

@@ -19,8 +19,8 @@ pub fn dangling(layout: Layout) -> NonNull<u8> {
     unsafe { NonNull::new_unchecked(ptr::without_provenance_mut(layout.align())) }
 }
 
-/// Allocates a block, with all bytes zero if `zeroed`. `limit` says whether the limit of `account`
-/// applies.
+/// Allocates a block, with all bytes zero if `zeroed`. A block of size zero is [`dangling`].
+/// `limit` says whether the limit of `account` applies.
 ///
 /// # Errors
 /// Returns [`AllocError`] if a limit that applies would be exceeded, or if the backing allocator
@@ -46,8 +46,8 @@ pub fn allocate<B: Allocator, A: Account>(
 /// Frees a large block, or a block of size zero.
 ///
 /// # Safety
-/// `block` is a live block of this layout, came from an equivalent backing allocator, and is
-/// counted on `account`.
+/// Unless the layout has size zero, `block` is a live block of this layout, came from an equivalent
+/// backing allocator, and is counted on `account`.
 #[inline]
 pub unsafe fn deallocate<B: Allocator, A: Account>(
     backing: &B,

@@ -1,7 +1,8 @@
-//! The common parts of the ephemera allocators `ring-alloc`, `shared_arena` and `typed-pool`.
+//! The common parts of the ephemera allocators.
 //!
-//! In each allocator, one thread owns a piece of memory and allocates blocks from it, and any
-//! thread may free the blocks. This crate implements the ownership protocol once, for all three:
+//! In `ring-alloc`, `shared_arena` and `typed-pool`, one thread owns a piece of memory and
+//! allocates blocks from it, and any thread may free the blocks. This crate implements the
+//! ownership protocol once, for all three (`ringal` uses only other parts of this crate):
 //!
 //! * [`record`]: a thread's identity for its allocators. One thread at a time leases a record.
 //! * [`local`]: the thread-local that binds a thread to its record, and thread exit.

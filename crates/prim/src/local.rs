@@ -106,7 +106,7 @@ fn register(hook: fn()) -> Result<(), Gone> {
 ///
 /// # Invariant
 /// `record` points to a record that is never freed or moved. `near` is the [`Tenant::near`] of that
-/// record, as of the last call of [`renew`] or the last change of `record`.
+/// record, as of the last call to [`renew`] or the last change of `record`.
 #[derive(Debug)]
 pub struct ThreadBinding<S: Tenant> {
     record: Cell<NonNull<Record<S>>>,
@@ -276,9 +276,10 @@ pub fn bound<S: Tenant>() -> Option<&'static Record<S>> {
 
 /// Returns a record to allocate from, or `None` if there is no memory for one.
 ///
-/// The result is the record that this thread is bound to; the first call binds one. After the exit
-/// guard has run, or if the guard does not accept a hook, the result is a record leased for this
-/// operation.
+/// The result is the record that this thread is bound to; the first call binds one. A call cannot
+/// bind a record after the exit guard has run, if the guard does not accept a hook, while this
+/// thread registers a hook, or if the thread-local is being destroyed. The result is then a record
+/// leased for this operation.
 #[cold]
 #[must_use]
 pub fn hold<S: Tenant>() -> Option<Held<S>> {

@@ -143,7 +143,7 @@ mod marks {
         // SAFETY: the rotations add up to 2 * 64 bits, so they restore `rdi`. The exchange of `rbx`
         // with itself has no effect. The assembly may change the flags, since it does not promise
         // to preserve them. Under valgrind the request reads the six words and writes `rdx`, which
-        // is declared. It does not write the program's memory or use the stack.
+        // is declared. The request does not write the program's memory or use the stack.
         unsafe {
             core::arch::asm!(
                 "rol rdi, 3",

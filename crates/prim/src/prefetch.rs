@@ -11,8 +11,9 @@
 //! write hint compiles to a read hint where the target's baseline has no write hint. For a line
 //! that another core has read, a read hint costs 15 to 30 ns (decision 0004).
 
-/// Prefetches the line at `line`, which the caller will write soon. This is a hint: it accesses no
-/// memory, so any address is allowed.
+/// Prefetches the line at `line`, which the caller will write soon. This is a hint that does not
+/// access memory, so any address is allowed. Does nothing under Miri, and on processors other than
+/// x86-64 and AArch64.
 #[inline]
 pub fn for_write(line: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -1,4 +1,4 @@
-//! The only functions with which the allocators acquire, free and address raw memory.
+//! The functions with which the allocators acquire, free and address the memory of their units.
 //!
 //! Chunks, pages and regions come from a backing allocator through [`acquire`], and [`release`]
 //! frees them. Before an allocator finds memory by masking an address, it must pass a pointer to
@@ -9,8 +9,8 @@
 //! Units are aligned to their size, so clearing the low bits of a block's address gives the address
 //! of the unit's header ([`base_addr`]). That address alone does not permit an access: the user's
 //! pointer may have provenance over only the block, for example if it came out of a `Box`. If the
-//! calling thread allocates from this unit, it uses the pointer that it keeps to the unit.
-//! Otherwise it uses the exposed provenance ([`header_of`]).
+//! calling thread allocates from this unit, it uses its own pointer to the unit. Otherwise it uses
+//! the exposed provenance ([`header_of`]).
 //!
 //! No function here creates a reference to a header, because another thread may free the unit after
 //! the operation. Callers access fields through raw pointers, and an atomic through a reference
@@ -18,10 +18,9 @@
 //!
 //! # Invariants
 //!
-//! * **R1**: For a block from [`acquire`] with a layout of `size` bytes,
-//!   `address + size + TOP_GUARD` does not overflow. The sum of an address in the block (or just
-//!   past it), an alignment and a size therefore needs no overflow check, if the alignment and the
-//!   size together are at most [`TOP_GUARD`].
+//! * **R1**: For a block from [`acquire`] with a layout of `size` bytes, `address + size +
+//!   TOP_GUARD` does not overflow. An alignment and a size that together are at most [`TOP_GUARD`]
+//!   may therefore be added to an address in the block (or just past it) without an overflow check.
 //! * **R2**: A whole block is unpoisoned before it is freed (M1 of [`poison`](crate::poison)).
 
 use core::ptr::{self, NonNull};

@@ -78,7 +78,7 @@ impl<S> Record<S> {
         self.lease.load(Ordering::Relaxed) == BOUND
     }
 
-    /// Takes the lease if no thread holds it.
+    /// Takes the lease. Returns `None` if a thread holds it.
     #[inline]
     pub fn try_lease(&self) -> Option<Lease<'_, S>> {
         // ORDERING: `LEASE`. Pairs with `Lease::drop`.
@@ -136,7 +136,7 @@ impl<S> Record<S> {
     }
 }
 
-/// The right to write the owner's words of a record. Dropping it releases the record without a
+/// The right to write the owner's words of a record. Dropping a lease releases the record without a
 /// check of the inboxes, so the holder of a record with inboxes must call [`Lease::release`]
 /// instead.
 #[derive(Debug)]
@@ -162,7 +162,7 @@ impl<'r, S> Lease<'r, S> {
     ///
     /// Returns when the inboxes are empty, or when another thread holds the lease and drains them
     /// at its own release. The number of rounds is bounded: each further round drains a push that
-    /// another thread made during the previous one. No thread allocates from a record without a
+    /// another thread made during the previous round. No thread allocates from a record without a
     /// holder, so there are at most as many rounds as blocks that were live at the call.
     #[inline]
     pub fn release(self, has_mail: impl Fn(&S) -> bool, drain: impl Fn(&'r Record<S>)) {
@@ -241,7 +241,7 @@ impl<S> Registry<S> {
         self.records().count() - FIRST
     }
 
-    /// Leases a record that no thread holds, if there is one.
+    /// Leases a record that no thread holds. Returns `None` if all records are held.
     pub fn lease_free(&self) -> Option<Lease<'_, S>> {
         self.records().find_map(Record::try_lease)
     }
@@ -254,7 +254,8 @@ impl<S> Registry<S> {
         self.lease_free().or_else(|| self.add())
     }
 
-    /// Adds a record that the caller holds, and returns its lease.
+    /// Adds a record that the caller holds, and returns its lease. Returns `None` if there is no
+    /// memory.
     #[cold]
     fn add(&self) -> Option<Lease<'_, S>> {
         // Create the data before the allocation, because `make` belongs to the tenant and may
@@ -362,7 +363,8 @@ mod tests {
         const THREADS: usize = 4;
         const ROUNDS: usize = if cfg!(miri) { 4 } else { 2_000 };
         static RECORDS: Words = registry();
-        // Hold all static records but two, so that the threads compete and some add a record.
+        // Hold all static records but two, so that the threads compete for these two and may add
+        // records.
         let held: Vec<_> = (0..FIRST - 2).map(|_| RECORDS.lease_any().unwrap()).collect();
         let visits = |_| {
             std::thread::spawn(|| {

@@ -1,13 +1,14 @@
 //! Memory that rests: an owner waits before it reuses memory that another thread freed.
 //!
 //! The other thread has just read the blocks, so their cache lines are in the caches of its core.
-//! The first store of the owner's core to such a line waits until the other core gives the line up.
+//! The first store of the owner's core to such a line waits until the other core gives up the line.
 //! After both cores have evicted the line to the cache that they share, the store takes a fraction
 //! of that time.
 //!
 //! So an owner whose memory rests uses all of its free memory before it books remote frees, and
-//! grows to [`REST`] bytes. One booking then finds much free memory, the most recently freed first.
-//! The owner uses this memory in the reverse order, which is about the order in which it was freed:
+//! grows to [`REST`] bytes. One booking then finds much free memory, beginning with the most
+//! recently freed. The owner uses this memory in the reverse order, which is about the order in
+//! which it was freed:
 //!
 //! ```text
 //!   freed by another thread    A  B  C  D
@@ -16,7 +17,8 @@
 //! ```
 //!
 //! A [`Rest`] decides whether memory rests. `ring-alloc` and `shared_arena` use it. `typed-pool`
-//! has many heaps for each thread, and chooses one heap of each family whose units rest.
+//! has many heaps for each thread, so it chooses one heap of each family, and only the units of
+//! this heap rest.
 
 use crate::word::OwnerUsize;
 
@@ -42,7 +44,7 @@ pub enum RestChange {
     Starts,
     /// Memory no longer rests.
     Ends,
-    /// Memory rests, or does not rest, as before.
+    /// No change.
     Stays,
 }
 

@@ -1,4 +1,5 @@
-//! The atomics that the allocators use: those of `core`, or those of loom in a model.
+//! The atomics that the allocators use: those of `core`, stand-ins where the target lacks them, or
+//! those of loom in a model.
 //!
 //! `cfg(ephemera_loom)` selects loom. `cfg(test)` would not work, because it does not apply to
 //! dependencies: a model in `ring-alloc` would run this crate on atomics that loom cannot see.
@@ -23,7 +24,7 @@ pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicU
 
 use crossbeam_utils::Backoff;
 
-/// Spins for a moment, for a thread that waits for another one. The time doubles with each of the
+/// Spins briefly, for a thread that waits for another thread. The time doubles with each of the
 /// first few calls with the same `backoff`. Under loom, tells the model checker that this thread
 /// waits.
 #[inline]
@@ -75,8 +76,8 @@ pub fn guess<T>(head: &AtomicPtr<T>) -> *mut T {
     if cfg!(ephemera_loom) { core::ptr::null_mut() } else { head.load(Ordering::Relaxed) }
 }
 
-/// Replaces the value of a word with `new(value)`, unless that is `None`. Returns whether this call
-/// changed the word.
+/// Replaces the value of a word with the result of `new(value)`, unless the result is `None`.
+/// Returns whether this call changed the word.
 ///
 /// `first` is a first guess of the value. `exchange` is the word's `compare_exchange` or
 /// `compare_exchange_weak`, with its orderings. After a failed exchange, the function tries again

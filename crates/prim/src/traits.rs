@@ -59,8 +59,8 @@ pub type BlockResult = Result<core::ptr::NonNull<[u8]>, AllocError>;
 /// # Safety
 ///
 /// By writing `unsafe` in the invocation, the caller promises that the inherent methods uphold the
-/// contracts of all three traits: blocks are valid, disjoint and fit their layouts, clones and
-/// moved values are equivalent allocators, and no method unwinds.
+/// contracts of all three traits: blocks are valid, disjoint and fit their layouts; clones and
+/// moved values are equivalent allocators; no method unwinds.
 ///
 /// # Examples
 ///
@@ -202,8 +202,8 @@ macro_rules! __impl_allocator_resizing {
     };
 }
 
-// The features and cfgs of this package select the macros below. Those of the package that invokes
-// a macro have no effect.
+// The features and cfgs of this package select the macros below. The features and cfgs of the
+// package that invokes a macro have no effect.
 
 /// Implements the trait of allocator-api2 0.4.
 #[cfg(feature = "allocator-api2-04")]

@@ -36,7 +36,7 @@ use crate::word::OwnerPtr;
 /// walk followed it, and gives up after the last retry.
 const RETRIES: usize = if cfg!(ephemera_loom) { 2 } else { 1_000 };
 
-/// The number of tries of [`UnitList::remove_patiently`] before it sleeps. In total, the pauses
+/// The number of tries of [`UnitList::remove_patiently`] without a sleep. In total, the pauses
 /// after these tries take as long as a thousand spin hints.
 const TRIES: usize = if cfg!(ephemera_loom) { 2 } else { 21 };
 
@@ -112,8 +112,8 @@ impl<U: Listed> UnitList<U> {
         self.head.publish(unit.as_ptr());
     }
 
-    /// Removes a unit that is about to be freed. If a walker protects the unit, returns `false`
-    /// and leaves the unit on the list. Never waits.
+    /// Removes a unit that is about to be freed, and returns `true`. If a walker protects the unit,
+    /// leaves the unit on the list and returns `false`. Never waits.
     ///
     /// # Safety
     /// The caller owns the list, and `unit` is on it.
@@ -143,9 +143,11 @@ impl<U: Listed> UnitList<U> {
         true
     }
 
-    /// Removes a unit like [`UnitList::remove`], but waits a bounded time, about 20 ms, for a
-    /// walker to move on. This is for a thread that is about to refuse a request or to exit. A
-    /// walker moves on after a few loads, so the wait is long only if the walker was preempted.
+    /// Removes a unit like [`UnitList::remove`], but waits a bounded time for a walker to move on:
+    /// about 20 ms, or a thousand spin hints without the feature `std`. Returns `false`, with the
+    /// unit on the list, if the walker does not move on in this time. This is for a thread that is
+    /// about to refuse a request or to exit. A walker moves on after a few loads, so the wait is
+    /// long only if the walker was preempted.
     ///
     /// # Safety
     /// The caller owns the list, and `unit` is on it.
@@ -255,7 +257,7 @@ unsafe fn link_of<'u, U: Listed>(unit: NonNull<U>, offset: usize) -> &'u OwnerPt
     unsafe { link.as_ref() }
 }
 
-/// The hazard pointers of a walk. Dropping this value clears them, also if `visit` panics.
+/// The hazard pointers of a walk. Dropping this value clears them, even if `visit` panics.
 struct Hazards<'l, U>(&'l [AtomicPtr<U>; 2]);
 
 impl<U> Drop for Hazards<'_, U> {

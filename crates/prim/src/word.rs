@@ -11,12 +11,13 @@
 
 use crate::sync::Ordering;
 
-// ORDERING: Release. Pairs with the Acquire in `OwnerPtr::observe` and `OwnerU64::observe`.
-// Publishes: all earlier writes of the owner, such as those to the target of the pointer, and its
-// accesses to the slots whose bits are stored.
+// ORDERING: Release. Pairs with the Acquire in `OwnerPtr::observe`, `OwnerU64::observe` and
+// `OwnerUsize::observe`. Publishes: all earlier writes of the owner, such as those to the target of
+// the pointer, and its accesses to the slots whose bits are stored.
 const PUBLISH: Ordering =
     if cfg!(ephemera_weaken = "publish_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-// ORDERING: Acquire. Pairs with the Release in `OwnerPtr::publish` and `OwnerU64::publish`.
+// ORDERING: Acquire. Pairs with the Release in `OwnerPtr::publish`, `OwnerU64::publish` and
+// `OwnerUsize::sub_publish`.
 const OBSERVE: Ordering =
     if cfg!(ephemera_weaken = "observe_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 

@@ -15,8 +15,8 @@ use ephemera_prim::traits::{AllocError, Allocator};
 /// The largest size and alignment that a `Recording` serves.
 const MOST: usize = 1 << 16;
 
-/// Declares an allocator over the global heap that implements one trait and records the names of
-/// the called methods.
+/// Declares an allocator over the global heap. The allocator implements one trait and records the
+/// names of the called methods.
 macro_rules! recording_heap {
     ($module:ident, $($api:ident)::+) => {
         mod $module {

@@ -84,7 +84,8 @@ fn a_block_that_grows_takes_a_kept_span_of_twice_the_length() {
     let other = own.allocate(of(100_000)).expect("memory").cast::<u8>();
     assert_eq!(pages::span_len(other), Some(128 << 10), "a block that did not grow gets no room");
     free(own, other, of(100_000));
-    // A block of a length that threads do not keep gets no room, although the next length is kept.
+    // A block of a length that threads do not keep does not get room, although the next length is
+    // kept.
     free(own, written(own, SPAN), SPAN);
     let short = grow(own.allocate(of(0)).expect("no memory is needed").cast(), of(0), of(4_096));
     assert_eq!(pages::span_len(short), Some(32 << 10));
@@ -120,7 +121,7 @@ fn few_blocks_have_room_that_they_do_not_use() {
     let (own, cache) = with_cache();
     let blocks = grown_blocks(own);
     assert_eq!(roomy(&blocks), 4);
-    // Each block that uses its room, or that is freed with its room, allows another one to have
+    // Each block that uses its room, or that is freed with its room, allows another block to have
     // room.
     // SAFETY: the block is live with this layout, and the new layout is the larger one.
     let used = unsafe { own.grow(blocks[0], of(100_000), of(200_000)) }.expect("memory").cast::<u8>();
@@ -130,7 +131,7 @@ fn few_blocks_have_room_that_they_do_not_use() {
     // SAFETY: the grown block has this number of bytes, and all of them are initialised.
     assert!(unsafe { &zeroed.as_ref()[100_000..] }.iter().all(|byte| *byte == 0));
     free(own, blocks[2], of(100_000));
-    // A growth that leaves the room as it was does not.
+    // A growth that does not use the room does not allow another block to have room.
     // SAFETY: the block is live with this layout, and the new layout is the larger one.
     let longer = unsafe { own.grow(blocks[3], of(100_000), of(110_000)) }.expect("memory");
     let others = grown_blocks(own);

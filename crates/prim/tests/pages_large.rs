@@ -1,5 +1,5 @@
-//! Tests spans of 32 KiB where a page has 64 KiB. The page size applies to the whole process, so
-//! this test is in its own program.
+//! Tests spans of 32 KiB where a page has 64 KiB. The test sets this page size for the whole
+//! process, so the test is in its own program.
 #![cfg(all(feature = "std", unix, not(any(miri, ephemera_loom))))]
 
 use core::alloc::Layout;

@@ -95,7 +95,8 @@ fn with_locked(number: usize, is_locked: impl Fn(usize) -> bool) -> Option<Vec<N
 fn locked_spans_do_not_keep_others_from_being_purged_over_time() {
     take_turn();
     pages::purge();
-    // Each of two superblocks has two locked spans, and a used span that keeps it mapped.
+    // Each of two superblocks has two locked spans, and a used span that keeps the superblock
+    // mapped.
     let Some(mut blocks) = with_locked(128, |at| matches!(at % 64, 0 | 7)) else { return };
     let used = [blocks.remove(127), blocks.remove(63)];
     blocks.into_iter().for_each(free);

@@ -32,7 +32,7 @@ const CHILD_TEST: &str = "a_block_is_usable_unless_it_is_poisoned";
 
 /// Poisons a block, unpoisons it again unless the variable is set, and reads a byte of it.
 ///
-/// If the variable is not set, this tests that the memory is usable after both calls.
+/// If the variable is not set, this test checks that the memory is usable after both calls.
 #[test]
 fn a_block_is_usable_unless_it_is_poisoned() {
     let bad_read = std::env::var_os(VARIABLE).is_some();

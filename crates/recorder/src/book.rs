@@ -55,7 +55,7 @@ pub enum BookStep {
     /// A block that was already freed, or that is inside `realloc`, was freed or passed to
     /// `realloc`.
     Twice,
-    /// No effect: a block entered `realloc`, or `realloc` refused an unknown block.
+    /// No effect on live blocks: a block entered `realloc`, or `realloc` refused an unknown block.
     Pending,
     /// `realloc` refused and left the block as it was.
     Refused {
@@ -118,7 +118,7 @@ pub struct Book {
     by_address: HashMap<u64, Id, BuildHasherDefault<AddressHasher>>,
     blocks: Vec<LiveBlock>,
     free: Vec<Id>,
-    /// For each thread inside `realloc`: its block, if that is known, and the block's old address.
+    /// For each thread inside `realloc`: the block, if it is known, and the block's old address.
     pending: HashMap<u32, (Option<Id>, u64)>,
     births: u64,
     live: u64,
@@ -131,7 +131,8 @@ impl Book {
         Self::default()
     }
 
-    /// Returns the block with this number. If the block was freed, returns its last state.
+    /// Returns the block with this number. If the block was freed, returns its last state, unless
+    /// its number was reused.
     ///
     /// # Panics
     ///

@@ -22,8 +22,8 @@ use crate::error::StartError;
 use crate::format::{FILE_HEADER, PACKET, Stop};
 use crate::os::{self, errno, failed};
 
-/// The smallest step by which the file grows, in bytes. Between this and [`MOST_STEP`], a step
-/// doubles the file.
+/// The smallest step by which the file grows, in bytes, unless the limit or the disk allows only a
+/// smaller step. From this size up to [`MOST_STEP`], a step doubles the file.
 const LEAST_STEP: u64 = 128 << 10;
 /// The largest step by which the file grows, in bytes.
 const MOST_STEP: u64 = 4 << 20;
@@ -31,7 +31,8 @@ const MOST_STEP: u64 = 4 << 20;
 const REPEATS: usize = 100;
 
 /// The trace file of a process. In the child of a fork, all fields are zero, which means that there
-/// is no file yet (I3). The fields change only under the process's lock.
+/// is no file yet (I3). After the start of the recording, the fields change only under the
+/// process's lock.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct TraceFile {
@@ -137,7 +138,7 @@ impl TraceFile {
         let at = duplicate(self.anchor.load(Relaxed), (to - anchor_at) as usize).ok_or(Stop::Memory)?;
         // The new mapping begins with the anchor's page, which also has another mapping.
         let known = (from - anchor_at) as usize;
-        // SAFETY: the new mapping reaches beyond the previous end of the file.
+        // SAFETY: the new mapping extends beyond the previous end of the file.
         self.window.store(unsafe { at.add(known) }, Relaxed);
         self.length.store(to, Relaxed);
         // If the page cannot be mapped again, the old anchor stays in use.
@@ -152,7 +153,7 @@ impl TraceFile {
     /// anchor. The file is mapped at `at` from offset `from` to its end.
     fn cast_anchor(&self, at: *mut u8, from: u64) -> Result<(), Stop> {
         let last = (self.length.load(Relaxed) - 1) / page() as u64 * page() as u64;
-        // SAFETY: the mapping reaches to the end of the file.
+        // SAFETY: the mapping extends to the end of the file.
         let page_of = unsafe { at.add((last - from) as usize) };
         let anchor = duplicate(page_of, page()).ok_or(Stop::Memory)?;
         let before = self.anchor.swap(anchor, Relaxed);
@@ -163,7 +164,8 @@ impl TraceFile {
         Ok(())
     }
 
-    /// Extends the file to at least `to` bytes, if `path` still names it.
+    /// Extends the file to at least `to` bytes, if `path` still names it. Otherwise, or if the
+    /// system refuses, returns the reason why the recording ends.
     fn grow(&self, path: &CStr, to: u64) -> Result<(), Stop> {
         // Above this limit, the kernel would send `SIGXFSZ`, which ends the program.
         if to > most_bytes_of_a_file() {
@@ -201,7 +203,7 @@ impl TraceFile {
         }
     }
 
-    /// Reserves disk space on kernels that cannot reserve it through a mapping.
+    /// Reserves disk space through a descriptor, if the kernel cannot reserve it through a mapping.
     #[cold]
     fn reserve_by_descriptor(&self, path: &CStr, offset: u64, size: usize) -> Result<(), Stop> {
         if offset + size as u64 > most_bytes_of_a_file() {

@@ -27,12 +27,12 @@
 //!
 //! Numbers of fixed width are little-endian. The others are *varints*: seven bits a byte, the low
 //! ones first, with the top bit set in all bytes but the last. `+` is the difference from the
-//! previous event in this packet, or from the packet's header for the first event. `±` is a
-//! signed difference with its sign in the lowest bit. Addresses are rotated right by four bits
-//! first, since most are multiples of 16. Times are in ticks of 32 ns, counted from the clock
-//! reading in the file header. Readers refuse sizes of 2^56 bytes and more.
-//! The low three bits of an event's first byte are the op. The bits above are the requested
-//! alignment as a power of two; 0 means the alignment of `malloc`.
+//! previous event in this packet, or from the packet's header for the first event. `±` is a signed
+//! difference with its sign in the lowest bit. Addresses are rotated right by four bits first,
+//! because most are multiples of 16. Times are in ticks of 32 ns, counted from the clock reading in
+//! the file header. Readers refuse sizes of 2^56 bytes and more. The low three bits of an event's
+//! first byte are the op. The upper five bits are the base-2 logarithm of the requested alignment;
+//! 0 means the alignment of `malloc`.
 //!
 //! The processor times of a note are in ticks since the thread or the process began. The file
 //! header has nanoseconds: the process's processor time when the recording started, then the end
@@ -96,10 +96,10 @@ pub mod header {
     /// Processor time of the process when the recording started, in nanoseconds. The command ends
     /// before this field.
     pub const START_PROCESSOR: usize = 4032;
-    /// Nanoseconds from the start to the exit of the program; 0 if the program ended without
-    /// `exit`.
+    /// Nanoseconds from the start of the recording to the exit of the program; 0 if the program
+    /// ended without `exit`.
     pub const END: usize = 4040;
-    /// Processor time of the process from the start to its exit, in nanoseconds.
+    /// Processor time of the process from the start of the recording to the exit, in nanoseconds.
     pub const END_PROCESSOR: usize = 4048;
     /// Picoseconds that two readings of the clock add to the interval between them.
     pub const CLOCK_COST: usize = 4056;
@@ -251,7 +251,7 @@ pub fn lead(op: u8, align_log2: u8) -> u8 {
     op | align_log2 << 3
 }
 
-/// Returns the op and the alignment that the first byte of an event encodes.
+/// Returns the op and the base-2 logarithm of the alignment that an event's first byte encodes.
 #[inline]
 #[must_use]
 pub fn unlead(byte: u8) -> (u8, u8) {
@@ -275,7 +275,7 @@ pub fn follow(from: u64, distance: u64) -> u64 {
     from.rotate_right(4).wrapping_add(signed).rotate_left(4)
 }
 
-/// Writes a varint to the start of `out`. Returns its length in bytes, at most 10.
+/// Writes a varint to the start of `out`, which must have room for it. Returns the number of bytes.
 #[inline]
 pub fn put(out: &mut [u8], mut value: u64) -> usize {
     let mut length = 0;

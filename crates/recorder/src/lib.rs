@@ -57,8 +57,8 @@ pub use self::summary::{Summary, grouped};
 pub use self::timing::{OperationTimes, ThreadClocks, TimeSample, Timing};
 pub use self::writer::Writer;
 
-/// The environment variable with the path of the trace. The preloaded recorder appends `.` and the
-/// process ID.
+/// The environment variable with the path of the trace. The recorder appends `.` and the process
+/// ID.
 pub const PATH_VARIABLE: &str = "EPHEMERA_TRACE";
 
 /// The environment variable with the limit of a trace, in bytes.

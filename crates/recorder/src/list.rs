@@ -32,8 +32,8 @@ impl StreamList {
         let mut head = self.0.load(Acquire);
         while let Some(index) = (head as u32).checked_sub(1) {
             let next = changed(head, link_of(index));
-            // ORDERING: Acquire. Pairs with the Release in `StreamList::push`: this thread sees the
-            // entry that it takes, or the link of the new first entry.
+            // ORDERING: Acquire. Pairs with the Release in `StreamList::push`. On success, this
+            // thread sees the popped entry, and on failure the link of the current first entry.
             match self.0.compare_exchange(head, next, Acquire, Acquire) {
                 Ok(_) => return Some(index),
                 Err(now) => head = now,
@@ -138,8 +138,8 @@ mod models {
             streams.push(1);
             streams.push(0);
             let other = Arc::clone(&streams);
-            // Takes up to two streams and puts the first one back, while the main thread takes
-            // streams too.
+            // This thread takes up to two streams and puts the first one back, while the main
+            // thread takes streams too.
             let thread = thread::spawn(move || {
                 let first = other.pop();
                 let second = other.pop();

@@ -82,7 +82,7 @@ pub(crate) fn map_wiped(size: usize) -> Result<*mut u8, StartError> {
     Ok(at.cast())
 }
 
-/// Unmaps memory.
+/// Unmaps memory. The caller must pass a mapping of the recorder that no thread uses any more.
 pub(crate) fn unmap(at: *mut u8, size: usize) {
     // SAFETY: the callers pass mappings of the recorder that no thread uses any more.
     unsafe { libc::munmap(at.cast(), size) };

@@ -1,8 +1,9 @@
 //! The functions of the preloaded library, which replace the C library's functions.
 //!
-//! Each function records an allocation after the next allocator has made it, and a free before
-//! passing it on, so the free of a block has a lower sequence number than the next allocation at
-//! the same address (I4).
+//! Each function records an allocation after the next allocator has returned, and a free before it
+//! calls the next allocator. The free of a block therefore has a lower sequence number than the
+//! next allocation at the same address (I4). During the search for the next allocator, allocations
+//! get pieces of the early area (`real`) and are not recorded.
 
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
@@ -41,7 +42,7 @@ extern "C" fn begin() {
     os::set_errno(errno);
 }
 
-/// Returns whether the program's calls of `malloc` bypass this library. They do if the executable
+/// Returns whether the program's calls to `malloc` bypass this library. They do if the executable
 /// has its own `malloc`, because the loader searches the executable before all libraries.
 fn is_bypassed() -> bool {
     // SAFETY: the name is NUL-terminated.
@@ -71,7 +72,7 @@ fn refused() -> *mut c_void {
     null_mut()
 }
 
-/// Records a call of `malloc` and passes it to the next allocator.
+/// Records a call to `malloc` and passes it to the next allocator.
 ///
 /// # Safety
 ///
@@ -88,7 +89,7 @@ pub(crate) unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
     block
 }
 
-/// Records a call of `calloc` and passes it to the next allocator.
+/// Records a call to `calloc` and passes it to the next allocator.
 ///
 /// # Safety
 ///
@@ -109,7 +110,7 @@ pub(crate) unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void
 }
 
 /// Copies a block of the early area into a new block of `size` bytes. Returns the new block, or
-/// null.
+/// null if there is no memory.
 ///
 /// # Safety
 ///
@@ -127,7 +128,7 @@ unsafe fn move_early(block: *mut c_void, size: usize) -> *mut c_void {
     moved
 }
 
-/// Records a call of `realloc` and passes it to the next allocator.
+/// Records a call to `realloc` and passes it to the next allocator.
 ///
 /// # Safety
 ///
@@ -177,7 +178,7 @@ pub(crate) unsafe extern "C" fn reallocarray(block: *mut c_void, count: usize, s
     }
 }
 
-/// Records a call of `free` and passes it to the next allocator.
+/// Records a call to `free` and passes it to the next allocator.
 ///
 /// # Safety
 ///
@@ -219,7 +220,7 @@ pub(crate) unsafe extern "C" fn free_aligned_sized(block: *mut c_void, _align: u
     unsafe { free(block) }
 }
 
-/// Records a call of `posix_memalign` and passes it to the next allocator.
+/// Records a call to `posix_memalign` and passes it to the next allocator.
 ///
 /// # Safety
 ///
@@ -242,8 +243,9 @@ pub(crate) unsafe extern "C" fn posix_memalign(place: *mut *mut c_void, align: u
     status
 }
 
-/// Records a block that a function of the next allocator returned for this alignment. `block` is
-/// `None` if that allocator lacks the function.
+/// Records a block that a function of the next allocator returned for this alignment. Returns that
+/// block. `block` is `None` if the next allocator lacks the function. The result is then null, with
+/// the error number `ENOMEM`.
 ///
 /// The next allocator decides how to treat an alignment that is not a power of two. Some
 /// allocators round it up, others refuse it.
@@ -253,7 +255,7 @@ fn aligned(align: usize, size: usize, block: Option<*mut c_void>) -> *mut c_void
     block
 }
 
-/// Records a call of `memalign` and passes it to the next allocator.
+/// Records a call to `memalign` and passes it to the next allocator.
 ///
 /// # Safety
 ///
@@ -265,7 +267,7 @@ pub(crate) unsafe extern "C" fn memalign(align: usize, size: usize) -> *mut c_vo
     aligned(align, size, real.memalign.map(|next| unsafe { next(align, size) }))
 }
 
-/// Records a call of `aligned_alloc` and passes it to the next allocator.
+/// Records a call to `aligned_alloc` and passes it to the next allocator.
 ///
 /// # Safety
 ///
@@ -283,7 +285,7 @@ fn page() -> usize {
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
-/// Records a call of `valloc` and passes it to the next allocator.
+/// Records a call to `valloc` and passes it to the next allocator.
 ///
 /// # Safety
 ///
@@ -295,7 +297,7 @@ pub(crate) unsafe extern "C" fn valloc(size: usize) -> *mut c_void {
     aligned(page(), size, real.valloc.map(|next| unsafe { next(size) }))
 }
 
-/// Records a call of `pvalloc` and passes it to the next allocator, which rounds the size up to
+/// Records a call to `pvalloc` and passes it to the next allocator, which rounds the size up to
 /// whole pages.
 ///
 /// # Safety

@@ -47,7 +47,7 @@ struct Recording {
     /// The ID of the process that the file belongs to. The child of a `vfork` finds its parent's ID
     /// here.
     pid: AtomicU32,
-    /// The number of calls that were not recorded.
+    /// The number of calls that the recorder dropped.
     dropped: AtomicU64,
     /// The streams that threads have returned.
     free: StreamList,
@@ -67,7 +67,8 @@ static CLOCK: AtomicU64 = AtomicU64::new(0);
 static LIMIT: AtomicUsize = AtomicUsize::new(0);
 /// The key whose destructor returns a thread's stream.
 static KEY: AtomicU32 = AtomicU32::new(0);
-/// The number of threads that are about to enter a sandbox. The file grows only while this is 0.
+/// The number of threads that are about to enter a sandbox. The file grows only while there is
+/// none.
 static ENTERING: AtomicU32 = AtomicU32::new(0);
 /// The requested path, without the suffix.
 static ASKED: PathText = PathText(UnsafeCell::new([0; PATH]));
@@ -132,7 +133,7 @@ pub(crate) fn record(call: &Call) {
 }
 
 /// Records a call of a thread that does not hold a stream, or whose stream has no room: finds a
-/// stream with room and writes the call to it.
+/// stream with room and writes the call to the stream, or drops the call and counts it.
 #[cold]
 #[inline(never)]
 fn record_slow(process: &Recording, call: &Call) {

@@ -78,8 +78,8 @@ pub struct RunEnd {
 /// The largest thread number in a valid trace.
 const THREADS: u64 = format::MOST_THREADS;
 
-/// The maximum number of consecutive packets without a header. Killed threads leave such packets,
-/// and so does a file that was extended in advance.
+/// The maximum number of consecutive packets without a header. Such packets are left by killed
+/// threads, and by a recorder that extended the file in advance.
 const UNBEGUN: u32 = 8192;
 
 /// The offset of a packet in the file, and the length of its events, both in bytes.
@@ -115,7 +115,7 @@ pub struct Trace {
     version: u32,
     /// Processor time of the process at the start of the recording, in nanoseconds.
     pub start_processor: u64,
-    /// The end of the run; `None` if the program did not exit, or if the recording ended first.
+    /// The end of the run; `None` in version 1, without an `exit`, or if the recording ended first.
     pub end: Option<RunEnd>,
     /// Nanoseconds that two readings of the clock add to the interval between them.
     pub clock_cost: f64,
@@ -123,7 +123,7 @@ pub struct Trace {
     pub command: String,
     /// The size of the file up to its last event, in bytes.
     pub bytes: u64,
-    /// The length of the file in bytes, if it ends within a packet.
+    /// The length of the file in bytes, if it ends within the header or a packet.
     pub truncated: Option<u64>,
 }
 

@@ -46,8 +46,8 @@ pub(crate) struct Stream {
 /// Returns whether a packet has room for any event at `at`.
 #[inline]
 fn fits(at: usize) -> bool {
-    // A stream without a packet has the offset 0, so the subtraction wraps and the stream has no
-    // room.
+    // A stream that never had a packet has the offset 0, so the subtraction wraps and the stream
+    // has no room.
     at.wrapping_sub(PACKET_HEADER) <= PACKET - PACKET_HEADER - LONGEST
 }
 
@@ -64,7 +64,8 @@ impl Stream {
     /// Returns whether `thread` still holds the stream. If so, the values that the caller has
     /// read from the stream are valid.
     ///
-    /// If a signal handler forks in the middle of an event, the child finds the stream empty (I3).
+    /// If a signal handler forks in the middle of an event, the child finds the stream without a
+    /// holder (I3).
     #[inline]
     fn is_held_by(&self, thread: usize) -> bool {
         // ORDERING: SeqCst, as a compiler fence only. Pairs with `restart`, called on this thread
@@ -73,7 +74,7 @@ impl Stream {
         self.holder.load(Relaxed) == thread
     }
 
-    /// Writes one event, with a number from `sequence` and a time since `clock`. Returns false if
+    /// Writes one event, with a number from `sequence` and a time since `clock`. Returns `false` if
     /// `thread` does not hold the stream or there is no room.
     #[inline]
     pub(crate) fn write(&self, thread: usize, clock: u64, sequence: &AtomicU64, call: &Call) -> bool {
@@ -104,7 +105,7 @@ impl Stream {
     }
 
     /// Writes an event that names `thread`, the holder of the stream, as the thread of the
-    /// following events. Returns whether there was room.
+    /// following events. Returns whether the stream had a packet with room.
     pub(crate) fn hand_over(&self, thread: u32) -> bool {
         let Some((packet, at)) = self.end(thread as usize).filter(|(packet, _)| !packet.is_null()) else {
             return false;
@@ -137,10 +138,10 @@ impl Stream {
         }
     }
 
-    /// Counts a call of `thread`. Returns whether the recorder measures this call.
+    /// Counts a call by `thread`. Returns whether the recorder measures this call.
     ///
-    /// The gaps are uniform between 1 and [`GAP`] calls, so a loop of the program cannot decide
-    /// which of its calls are measured.
+    /// The gaps are uniformly distributed between 1 and [`GAP`] calls, so a loop of the program
+    /// cannot decide which of its calls are measured.
     #[inline]
     pub(crate) fn is_due(&self, thread: usize) -> bool {
         let until = self.until.load(Relaxed);

@@ -18,7 +18,7 @@ pub struct Summary {
     pub blocks: u64,
     /// The number of freed blocks.
     pub frees: u64,
-    /// The number of calls of `realloc` that succeeded.
+    /// The number of calls to `realloc` that succeeded.
     pub resizes: u64,
     /// The number of threads that called the allocator.
     pub threads: u64,

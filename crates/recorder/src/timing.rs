@@ -66,8 +66,8 @@ pub struct ThreadClocks {
     pub first: Clocks,
     /// The last note.
     pub last: Clocks,
-    /// The long intervals since the last note: for each, the operation, whether the recorder spent
-    /// the interval, and its length in nanoseconds.
+    /// The long intervals since the last note: for each, the operation, whether the recorder and
+    /// not the allocator took the time, and the length in nanoseconds.
     waiting: Vec<(u8, bool, u64)>,
 }
 
@@ -107,7 +107,8 @@ impl Timing {
         self.kinds[slot(op)].events += 1;
     }
 
-    /// Adds the nanoseconds of an event in the allocator and in the recorder, in this order.
+    /// Adds the nanoseconds of an event in the allocator and in the recorder, in this order. A long
+    /// interval waits for the thread's next note of clocks.
     pub(crate) fn took(&mut self, thread: u32, op: u8, took: [u64; 2]) {
         for (recorder, ns) in [(false, took[0]), (true, took[1])] {
             if ns < LONG {

@@ -3,7 +3,7 @@
 //! On x86-64, they are at a constant offset from the thread pointer (the model "initial exec"), so
 //! access needs no call. With the default model of a library, code asks the dynamic linker for
 //! their address. The linker may allocate, which would call `malloc` recursively. On other
-//! processors, the words are a `const` thread-local without a destructor.
+//! processors and under Miri, the words are a `const` thread-local without a destructor.
 
 use core::ptr::{null, without_provenance};
 

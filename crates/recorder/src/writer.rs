@@ -77,8 +77,8 @@ impl Writer {
         self.append(thread, &encoded[..length]);
     }
 
-    /// Appends a note of the nanoseconds that the thread's last event took in the allocator and
-    /// in the recorder. Does nothing for a thread without an event.
+    /// Appends a note of the nanoseconds that the thread's last event took in the allocator and in
+    /// the recorder. Does nothing for a thread without an event or a note.
     pub fn took(&mut self, thread: u32, allocator: u64, recorder: u64) {
         let Some(base) = self.open.get(&thread).map(|open| open.base) else { return };
         self.make_room(thread, base);

@@ -19,7 +19,7 @@ use self::support::{Dir, busy, counted, good};
 mod support;
 
 /// Returns whether the program had everything that the test needs. If not, prints a note, and the
-/// caller lets the test pass.
+/// caller lets the test pass. Panics if the program failed for another reason.
 fn ran(output: &Output) -> bool {
     if output.status.code() == Some(77) {
         println!("not run: {}", String::from_utf8_lossy(&output.stdout).trim());

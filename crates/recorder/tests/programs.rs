@@ -53,7 +53,7 @@ fn a_child_of_a_fork_has_a_trace_of_its_own() {
     assert!(child[0].caveats()[0].contains("fork"));
 }
 
-/// Returns all notes of a trace.
+/// Reads a whole trace, and returns the times in its notes.
 fn timing_of(trace: &Trace) -> Timing {
     let mut events = trace.events();
     assert!(events.by_ref().all(|event| event.is_ok()), "a whole trace");
@@ -241,8 +241,8 @@ fn without_a_path_nothing_is_recorded() {
     assert!(dir.traces().is_empty());
 }
 
-/// The test runs each of these programs that the machine has. For a missing program, it prints a
-/// note.
+/// The test runs each of these programs that the machine has. For a program that is missing or
+/// fails on its own, it prints a note.
 #[test]
 fn programs_of_the_machine_behave_as_without_the_recorder() {
     let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join("recorded.c");

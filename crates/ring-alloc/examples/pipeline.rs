@@ -23,7 +23,7 @@ const QUEUE: usize = 64;
 
 type Message<A> = Vec<u8, A>;
 
-/// Builds messages of 100 to 355 bytes.
+/// Sends all messages, which have 100 to 355 bytes each. Stops early if the receiver was dropped.
 fn produce<A: Allocator + Copy>(out: &SyncSender<Message<A>>, alloc: A) {
     for number in 0..MESSAGES {
         let mut message = Vec::with_capacity_in(100 + number % 256, alloc);
@@ -34,7 +34,7 @@ fn produce<A: Allocator + Copy>(out: &SyncSender<Message<A>>, alloc: A) {
     }
 }
 
-/// Adds up the bytes of all messages, and frees the messages.
+/// Receives all messages, frees them, and returns the sum of their bytes.
 fn consume<A: Allocator>(from: &Receiver<Message<A>>) -> u64 {
     from.iter().map(|message| message.iter().map(|&byte| u64::from(byte)).sum::<u64>()).sum()
 }

@@ -51,7 +51,7 @@ impl<'r, A: Allocator + Clone> Request<'r, A> {
     }
 }
 
-/// Serves all requests and returns the number of bytes in the answers.
+/// Serves all requests and returns the number of bytes in all answers.
 fn serve<A: Allocator + Clone>(scratch: &A) -> usize {
     (0..REQUESTS).map(|_| Request::parse(REQUEST, scratch.clone()).answer(scratch.clone())).sum()
 }

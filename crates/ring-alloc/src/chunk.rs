@@ -51,7 +51,7 @@ pub(crate) struct Chunk {
 struct ChunkRemote {
     owner: OwnerPtr<()>,
     class: ChunkClass,
-    /// Whether the chunk is purged. Written only by a thread that dequeued or borrowed the chunk.
+    /// Whether the chunk is purged. Only threads that dequeued or borrowed the chunk write this.
     purged: AtomicBool,
     foreign: Foreign<Chunk>,
     /// Represents the memory of the blocks in models.
@@ -106,12 +106,12 @@ impl Chunk {
     }
 }
 
-// SAFETY: the offset is that of the field. Any thread may free a chunk and its blocks.
+// SAFETY: `FOREIGN` is the field's offset. Any thread may free a chunk and its blocks.
 unsafe impl ForeignHeader for Chunk {
     const FOREIGN: usize = offset_of!(Chunk, remote.foreign);
 }
 
-// SAFETY: the offsets are those of two links, which only the list uses.
+// SAFETY: `NEXT` and `PREV` are the offsets of two links, which only the list uses.
 unsafe impl Listed for Chunk {
     const NEXT: usize = offset_of!(Chunk, next);
     const PREV: usize = offset_of!(Chunk, prev);
@@ -154,14 +154,14 @@ impl ChunkPtr {
     }
 
     /// # Safety
-    /// The pointer satisfies C1.
+    /// `chunk` satisfies C1.
     #[inline]
     pub(crate) unsafe fn new(chunk: NonNull<Chunk>) -> Self {
         Self(chunk)
     }
 
     /// # Safety
-    /// The pointer is null or satisfies C1.
+    /// `chunk` is null or satisfies C1.
     #[inline]
     pub(crate) unsafe fn from_raw(chunk: *mut Chunk) -> Option<Self> {
         NonNull::new(chunk).map(Self)
@@ -201,7 +201,7 @@ impl ChunkPtr {
             remote: ChunkRemote::new(owner, class),
             ..Chunk::full()
         };
-        // SAFETY: the memory is the caller's alone, aligned to the chunk's size and large enough.
+        // SAFETY: only the caller uses the memory, which is aligned and has room for the header.
         unsafe { chunk.write(header) };
         let this = Self(chunk);
         // SAFETY: the memory after the header is part of the chunk, and is not in use yet.
@@ -215,7 +215,7 @@ impl ChunkPtr {
         unsafe { (*self.as_ptr()).end }
     }
 
-    /// Returns the foreign word, and the chunk's link in the inbox.
+    /// Returns the field that contains the foreign word and the chunk's link in the inbox.
     fn foreign(&self) -> &Foreign<Chunk> {
         // SAFETY: the chunk is not freed while this pointer is used (C1), and the reference covers
         // only this field, which consists of atomics.
@@ -248,21 +248,21 @@ impl ChunkPtr {
         self.owner().map_addr(|addr| addr & !ABANDONED)
     }
 
-    /// Makes `owner` the owner of an empty chunk, which may have been abandoned.
+    /// Stores the owner word of a chunk that ran empty, or of a chunk that this thread abandons.
     pub(crate) fn set_owner(self, owner: *const ()) {
         self.owner_word().set(owner.cast_mut());
     }
 
-    /// Abandons a chunk with live blocks: marks its owner word, and starts the countdown of the
-    /// blocks. The calling thread must temporarily hold the lease of the chunk's record.
+    /// Abandons a chunk with live blocks: marks its owner word, and starts the countdown of these
+    /// blocks. The calling thread must hold a momentary lease of the chunk's record.
     pub(crate) fn abandon(self) {
         if cfg!(ephemera_weaken = "chunk_not_abandoned") {
             return;
         }
         self.set_owner(self.owner().map_addr(|addr| addr | ABANDONED));
         let live = self.taken().get().wrapping_sub(self.back().get());
-        // `start_countdown` fails if a remote free has arrived since the chunk was dequeued. The
-        // chunk is then in the inbox again, and the next drain handles it.
+        // `start_countdown` fails if a remote free has arrived since the chunk was dequeued. That
+        // free pushes the chunk again, and the next drain handles the chunk.
         self.foreign().start_countdown(COMPLETE - live);
     }
 
@@ -304,7 +304,7 @@ impl ChunkPtr {
     /// previous free, and that free would wait for the allocation of its block.
     #[inline]
     pub(crate) fn free_front(self, start: usize, size: usize) {
-        // A plain store suffices, as the owner publishes this sum when it replaces the front.
+        // A plain store suffices, because the owner publishes this sum when it replaces the front.
         if self.book_by(LiveCount::block(size), OwnerU64::set) {
             self.rewind();
         } else if start + room_of(size) == self.cursor().get() {
@@ -341,8 +341,8 @@ impl ChunkPtr {
         self.back().get() == self.taken().get()
     }
 
-    /// Returns the live blocks and bytes. Unbooked remote frees count as freed. The result is exact
-    /// while no thread runs an operation.
+    /// Returns the count of the live blocks and their bytes. Blocks and bytes with an unbooked
+    /// remote free count as freed. The result is exact while no thread runs an operation.
     pub(crate) fn live_now(self) -> LiveCount {
         let unbooked = self.unbooked();
         if let Some(live) = LiveCount::of_countdown(unbooked) {
@@ -365,7 +365,8 @@ impl ChunkPtr {
         }
     }
 
-    /// Grows the block at `start` if it is the top block and has room. Otherwise, returns `false`.
+    /// Grows the block at `start` from `old` to `new` bytes and returns `true`, if it is the top
+    /// block and there is room after it. Otherwise, returns `false` and leaves the block unchanged.
     #[inline]
     pub(crate) fn grow_top(self, start: usize, old: usize, new: usize) -> bool {
         if start + room_of(old) != self.cursor().get() || start + room_of(new) > self.end() {
@@ -378,8 +379,8 @@ impl ChunkPtr {
         true
     }
 
-    /// Books the bytes that a block loses. Moves the cursor back if the block is the top block of a
-    /// front.
+    /// Shrinks the block at `start`: books the bytes that the block loses. If the chunk is the
+    /// front (`front`) and the block is its top block, also moves the cursor back.
     #[inline]
     pub(crate) fn shrink(self, start: usize, old: usize, new: usize, front: bool) {
         if front && start + room_of(old) == self.cursor().get() {

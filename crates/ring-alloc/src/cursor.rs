@@ -1,5 +1,4 @@
-//! Computes the position of the next block in a chunk, by arithmetic on addresses alone. `chunk.rs`
-//! calls [`place`] for each allocation.
+//! Computes the position of the next block in a chunk, by arithmetic on addresses alone.
 //!
 //! ```text
 //!  | header | live and freed blocks ... | top block | free ..... |

@@ -12,7 +12,7 @@ pub(crate) const CLASSES: usize = 2;
 
 /// The number of bytes by which a chunk is smaller than its alignment.
 ///
-/// General allocators put a header in front of each block. In glibc, a header has 8 bytes, and
+/// Many general allocators put a header in front of each block. In glibc, a header has 8 bytes, and
 /// blocks are multiples of 16 bytes. After a chunk as large as its alignment, the next header would
 /// take the next aligned address, and the next chunk would start one alignment later. With 16 bytes
 /// less, glibc can place chunks side by side.
@@ -23,9 +23,10 @@ pub(crate) const SLACK: usize = 16;
 /// Most programs use the default, [`Standard`]. Other geometries are for tests in which chunks must
 /// fill up soon, and for targets with little memory.
 ///
-/// All sizes and alignments are in bytes. Chunk sizes are powers of two. The largest block of a
-/// class, aligned to the largest alignment of that class, must fit into an empty chunk after the
-/// header. The compiler checks this.
+/// All sizes and alignments are in bytes. Chunk sizes and alignments are powers of two, and a chunk
+/// has at most 1 MiB. `SMALL_MAX` is at most `MEDIUM_MAX`, and `SMALL_ALIGN` at most
+/// `MEDIUM_ALIGN`. The largest block of a class, aligned to the largest alignment of that class,
+/// must fit into an empty chunk after the header. The compiler checks these rules.
 ///
 /// # Examples
 ///
@@ -64,8 +65,8 @@ pub trait Geometry: 'static {
     const MEDIUM_ALIGN: usize;
     /// The size and alignment of chunks of medium blocks.
     const MEDIUM_CHUNK: usize;
-    /// The number of empty chunks of each class that a heap keeps besides the front. The heap's
-    /// owner frees all others.
+    /// The number of empty chunks of each class that a heap keeps besides the front. A heap frees
+    /// all others, except small chunks that rest (see [`design`](crate::design)).
     const RETAIN: usize = 4;
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A *chunk* is a piece of memory, usually 32 KiB, that the allocator cuts into blocks. An
 //! allocation moves a cursor through the chunk, and a free adds to a count. When the last block of
-//! a chunk is freed, the chunk is reused from its start. Blocks do not have headers, and may be
+//! a chunk is freed, the chunk can be reused from its start. Blocks do not have headers, and may be
 //! freed in any order. The memory held depends on the live blocks, not on how many blocks were
 //! allocated before.
 //!
@@ -58,12 +58,13 @@
 //! [`Stats`] reports the bytes held.
 //!
 //! A chunk belongs to one thread, its owner. If another thread frees the last block of the chunk,
-//! the owner reuses or frees the chunk when it needs a new front, trims or exits. If the owner
-//! has needed no new front for 100 ms, other threads return the chunk's pages to the operating
-//! system, within a bounded number of their own slow paths and remote frees. They do so earlier if
-//! they free more than 4 MiB of the owner's chunks in that time. The memory therefore leaves the
-//! process even if the owner never runs again, except for two pages of each such chunk, the owner's
-//! fronts, and the empty chunks that it keeps for reuse.
+//! the owner reuses or frees the chunk when it needs a new front, trims or exits. If the owner has
+//! needed no new front for 100 ms, other threads return the chunk's pages to the operating system,
+//! within a bounded number of their own slow paths and remote frees. They do so earlier if they
+//! free more than 4 MiB of the owner's chunks in that time (or more than a higher bound, after
+//! repeated bursts). The memory therefore leaves the process even if the owner never runs again,
+//! except for two pages of each such chunk, the owner's fronts, and the empty chunks that it keeps
+//! for reuse.
 //!
 //! If the owner has exited, the thread that frees the last block of a chunk also frees the chunk.
 //!

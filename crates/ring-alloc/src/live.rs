@@ -14,8 +14,8 @@ use core::fmt;
 const BYTES_BITS: u32 = 24;
 const BYTES_MASK: u64 = (1 << BYTES_BITS) - 1;
 
-/// `blocks << 24 + bytes`: a count of blocks with their bytes, or a sum of such counts. Neither
-/// half overflows for the live blocks of a chunk of at most 1 MiB.
+/// `(blocks << 24) + bytes`: a count of blocks with their bytes, or a sum of such counts. Neither
+/// field overflows for the live blocks of a chunk of at most 1 MiB.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LiveCount(u64);
 
@@ -54,7 +54,7 @@ impl LiveCount {
     }
 
     /// Returns the live blocks and bytes of a chunk with this foreign word, if the word is a
-    /// countdown.
+    /// countdown. Otherwise, returns `None`.
     pub(crate) const fn of_countdown(word: u64) -> Option<Self> {
         if word & (1 << 63) == 0 { None } else { Some(Self((3_u64 << 62).wrapping_sub(word))) }
     }

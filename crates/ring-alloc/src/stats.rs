@@ -34,8 +34,8 @@ pub struct Stats {
     pub small: ClassStats,
     /// The statistics of medium blocks and their chunks.
     pub medium: ClassStats,
-    /// The statistics of blocks that are too large for a chunk, which come from the backing
-    /// allocator. The number of chunks is always 0.
+    /// The statistics of large blocks, which come directly from the backing allocator. The number
+    /// of chunks is always 0.
     pub large: ClassStats,
     /// The bytes taken from the backing allocator: the requested sizes of chunks, large blocks and
     /// the ring's own state.
@@ -46,7 +46,7 @@ pub struct Stats {
     pub blocks_live: usize,
     /// The limit on `bytes_held`, or `usize::MAX` for none.
     pub limit: usize,
-    /// The number of threads whose chunks this call could not read. Either another call that
+    /// The number of threads whose chunks this call could not all read. Either another call that
     /// collects statistics held the lock of the thread's list for too long, or the thread changed
     /// its list faster than this call could follow. The other fields, except `bytes_held`, do not
     /// count the chunks that were not read.

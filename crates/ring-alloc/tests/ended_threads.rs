@@ -1,5 +1,5 @@
-//! Tests that all memory of an exited thread is freed without a trim, if other threads free its
-//! blocks during and after its exit.
+//! Tests that all memory of an exited thread is freed without a trim, if other threads free the
+//! thread's blocks during or after its exit.
 //!
 //! Each test reads `bytes_held`. `stats` reads that number before it trims any record, so the call
 //! cannot hide held memory.
@@ -72,8 +72,8 @@ fn conc_frees_beside_the_exit_of_a_thread_with_many_chunks_free_them() {
         assert_eq!(blocks.len(), CHUNKS);
         blocks.truncate(CHUNKS / 2);
         half.send(()).expect("the owner runs");
-        // The owner frees half of the chunks during its exit. Each round frees the blocks of the
-        // other half at a different moment of the exit.
+        // The owner frees half of the chunks during its exit. In each round, this thread frees the
+        // blocks of the other half at a different moment of that exit.
         (0..500 * round).for_each(|_| core::hint::spin_loop());
         drop(blocks);
         owner.join().expect("no panic");
@@ -108,8 +108,8 @@ fn next_thread_allocates_beside_chunks_that_count_down() {
     let (first, last) = (blocks.swap_remove(0), blocks.pop());
     drop((first, last));
     let blocks = thread::spawn(move || {
-        // This thread has leased the ended thread's record, yet its frees in those two chunks count
-        // down like remote frees.
+        // This thread has no record yet, so its frees are remote frees, which count down in those
+        // two chunks. Its first allocation leases the ended thread's record.
         blocks.truncate(20);
         blocks.extend(all());
         blocks

@@ -1,5 +1,5 @@
-//! Tests with a backing allocator that refuses one of its calls, or all calls from one on. Requests
-//! then fail, blocks stay unchanged, and all memory is freed in the end.
+//! Tests with a backing allocator that refuses one of its calls, or all calls from a certain call
+//! on. Requests may then fail, but blocks stay unchanged, and all memory is freed in the end.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -120,7 +120,7 @@ fn refused_growth_is_an_error_and_leaves_the_collection_unchanged() {
 
 #[test]
 fn kept_chunks_are_freed_before_a_large_block_is_refused() {
-    // The backing allocator has room for three chunks, or for one large block without them.
+    // The backing allocator has room for three chunks, or for the large block without any chunk.
     let backing = ephemera_testkit::backing::Limited::over(Hostile::new(), 120 << 10);
     let ring = RingAlloc::new_in(&backing);
     let blocks: alloc::vec::Vec<_> = (0..90).map(|_| Box::new_in([1_u8; 1000], &ring)).collect();

@@ -1,5 +1,5 @@
-//! Tests of hashbrown's maps in a ring. Their tables double, are over-aligned, and are cloned with
-//! their allocator.
+//! Tests of hashbrown's maps in a ring. The tables of these maps double in size, are over-aligned,
+//! and are cloned with their allocator.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 use allocator_api2::alloc::Allocator;

@@ -125,8 +125,7 @@ fn vector_shrinks_at_the_limit() {
 
 #[test]
 fn block_shrinks_into_another_class_at_the_limit() {
-    // Every operation checks all blocks, so under Miri the test allocates few blocks, which are
-    // large.
+    // Every operation checks all blocks, so under Miri the test allocates fewer and larger blocks.
     const SIZE: usize = if cfg!(miri) { 20_000 } else { 3_000 };
     const LEAST: usize = if cfg!(miri) { 10 } else { 50 };
     let Prices { state, medium, .. } = prices::<Standard>();
@@ -289,8 +288,8 @@ fn limit_of_one_ring_alloc_is_exact() {
     let stats = OneRingAlloc.stats();
     assert_eq!((stats.bytes_held, stats.blocks_live()), (limit, blocks.oracle.len()));
     assert_eq!(stats.bytes_live(), blocks.oracle.bytes());
-    // With a lowered limit, requests are refused, but chunks that are held stay, and their room is
-    // reused.
+    // Under a lowered limit, requests for new memory are refused, but the chunks that are held
+    // stay, and their room is reused.
     OneRingAlloc.set_limit(0);
     assert_eq!(blocks.allocate(layout(100_000, 8)), Err(AllocError));
     blocks.free(blocks.oracle.len() - 1);
@@ -307,7 +306,7 @@ fn limit_of_one_ring_alloc_is_exact() {
 fn conc_chunks_of_ended_threads_are_freed_before_a_refusal() {
     take_turn();
     let _unlimited = Unlimited;
-    // Binds this thread to a record, so the thread below gets another record.
+    // Bind this thread to a record, so that the thread below gets another record.
     drop(Box::new_in(1_u8, OneRingAlloc));
     let before = clean();
     let left = std::thread::spawn(|| Box::new_in([1_u8; 100], OneRingAlloc));

@@ -14,7 +14,7 @@ use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
 use ring_alloc::{Builder, RingAlloc};
 
-/// A backing allocator that allocates from the ring above it in each of its calls.
+/// A backing allocator whose outermost calls allocate from the ring above it.
 #[derive(Clone, Default)]
 struct Reenters(Rc<Below>);
 
@@ -107,8 +107,8 @@ fn backing_allocator_may_use_the_ring_above_it() {
     }
 }
 
-/// A backing allocator that empties the ring's front in its `allocate`, and flushes the ring in its
-/// `deallocate`.
+/// A backing allocator whose `allocate` leaves the ring with an empty front, and whose `deallocate`
+/// flushes the ring.
 #[derive(Clone, Default)]
 struct Flushes(Rc<FlushesBelow>);
 

@@ -17,18 +17,18 @@ type Value = Box<[u64; 8], OneRingAlloc>;
 
 /// The size of a chunk in bytes.
 const CHUNK: usize = 32 << 10;
-/// The number of chunks to which a heap grows so that they rest.
+/// The number of chunks to which a heap grows in order to let them rest.
 const RESTING: usize = 64;
 /// The maximum number of chunks of a heap that does not grow and has at most `BATCH` live values.
 const FEW: usize = 12;
-/// The number of values in one hand-over: those of two chunks.
+/// The number of values in one batch of a hand-over, about as many as two chunks hold.
 const BATCH: usize = 1_000;
 
 fn value() -> Value {
     Box::new_in([7; 8], OneRingAlloc)
 }
 
-/// Hands over values until the heap does not grow any more.
+/// Hands over enough values for the heap to stop growing.
 fn grow() {
     hand_over(400, BATCH, value);
 }
@@ -101,7 +101,7 @@ fn a_heap_that_grew_shrinks_in_a_hand_over_under_a_limit() {
     assert!(chunks <= FEW, "{chunks} chunks");
 }
 
-/// These values need fewer than three chunks, so the heap reuses the chunks at once.
+/// The values of a batch need fewer than three chunks, so the heap reuses the chunks at once.
 #[test]
 fn a_hand_over_of_few_values_does_not_make_a_heap_grow() {
     take_turn();

@@ -111,7 +111,7 @@ fn neighbours_in_one_chunk_are_used_independently() {
     core::mem::swap(one, two);
     *one += 10;
     *two += 20;
-    // Frees one block while the other is mutably borrowed.
+    // Free one block while the other is mutably borrowed.
     let borrowed = &mut *first;
     drop(second);
     *borrowed += 100;
@@ -128,8 +128,8 @@ fn neighbours_in_one_chunk_are_used_independently() {
     assert_eq!(*first, 2);
 }
 
-/// A function frees a box that it receives by value. A reference to the whole chunk would violate
-/// the uniqueness of the box.
+/// A function frees a box that it receives by value. If the free created a reference to the whole
+/// chunk, it would violate the uniqueness of the box.
 #[test]
 fn boxes_may_be_passed_by_value() {
     fn freed<A: Allocator>(mut boxed: Box<[u32; 4], A>) -> u32 {

@@ -145,7 +145,7 @@ impl Subject for One {
     fn finish(&self, ring: OneRingAlloc) -> usize {
         ring.clean_local();
         ring.clean_global();
-        // Does not check `blocks_live`, because blocks that a failed run left live must not fail
+        // Do not check `blocks_live`, because blocks that a failed run left live must not fail
         // later runs.
         ring.stats().bytes_held
     }

@@ -73,7 +73,8 @@ fn exits(steps: &'static [Step]) {
                 Step::Use => check_all(&some(6)),
             }
         }
-        // `EARLY` gets blocks of this thread, and `LATE` blocks of another thread.
+        // `EARLY` gets blocks of this thread if there is a `Use`. `LATE` gets blocks of another
+        // thread.
         let fill = |slot: &RefCell<Option<AtExit>>, blocks| {
             if let Some(at_exit) = slot.borrow_mut().as_mut() {
                 at_exit.blocks = blocks;

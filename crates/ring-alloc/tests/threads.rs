@@ -217,7 +217,7 @@ fn one_after_another(threads: usize) {
         left = joined(thread::spawn(move || {
             check_all(&left);
             drop(left);
-            // The blocks fill more than a chunk of each of two classes.
+            // The blocks are in chunks of both classes.
             let mut blocks: alloc::vec::Vec<_> =
                 (0..60).map(|number| filled(number, SIZES[number % 4])).collect();
             blocks.truncate(12);

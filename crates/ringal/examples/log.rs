@@ -29,7 +29,7 @@ fn drain<L: AsRef<[u8]>>(from: &Receiver<L>) -> usize {
     from.iter().map(|line| io::Write::write(&mut file, line.as_ref()).unwrap_or(0)).sum()
 }
 
-/// Formats each line into its own vector.
+/// Formats each line into its own vector. Returns the number of written bytes.
 fn with_strings() -> usize {
     let (out, from) = sync_channel::<Vec<u8>>(32);
     let writer = thread::spawn(move || drain(&from));
@@ -42,8 +42,8 @@ fn with_strings() -> usize {
     writer.join().expect("the writer does not panic")
 }
 
-/// Formats all lines into one ring. Keeps the first line until the end, like the banner of a
-/// program.
+/// Formats all lines into one ring, which also contains a long-lived buffer with a banner. Returns
+/// the number of written bytes and the banner.
 fn with_a_ring() -> (usize, String) {
     let mut ring = RingAl::new(16 << 10);
     let mut banner = ring.fixed(64).expect("an empty ring has room");

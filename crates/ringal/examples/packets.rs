@@ -33,7 +33,7 @@ fn with_vectors() -> usize {
         let mut packet = Vec::with_capacity(size(number));
         packet.extend_from_slice(&(number as u64).to_le_bytes());
         packet.resize(size(number), 7);
-        // The worker needs its own body, so this thread copies the bytes.
+        // The worker needs a vector of its own, so this thread copies the body.
         out.send(packet[HEADER..].to_vec()).expect("the worker runs");
     }
     drop(out);

@@ -6,7 +6,7 @@ use bytes::{Buf, BufMut, Bytes};
 use crate::{ExtBuf, FixedBuf, FixedBufMut, Full};
 
 /// Converts the handle without copying the bytes. Each conversion allocates a small heap block for
-/// the handle. The last clone of the `Bytes` drops the handle.
+/// the handle. Dropping the last clone of the `Bytes` drops the handle.
 impl From<FixedBuf> for Bytes {
     fn from(buffer: FixedBuf) -> Self {
         Self::from_owner(buffer)
@@ -20,8 +20,8 @@ impl From<FixedBufMut> for Bytes {
     }
 }
 
-// SAFETY: `chunk_mut` returns the rest of the buffer, and `remaining_mut` returns the length of
-// this rest. `advance_mut` counts from the start of the rest.
+// SAFETY: `chunk_mut` returns the unwritten tail of the buffer, and `remaining_mut` returns the
+// length of the tail. `advance_mut` advances from the start of the tail.
 unsafe impl BufMut for FixedBufMut {
     #[inline]
     fn remaining_mut(&self) -> usize {
@@ -47,10 +47,10 @@ unsafe impl BufMut for FixedBufMut {
 }
 
 /// `remaining_mut` returns how many bytes could be appended if the buffer moved to the longest free
-/// run. It visits every region of the ring. The `put` methods grow the buffer up to that length,
-/// and panic if the bytes do not fit, as `BufMut` requires.
-// SAFETY: `chunk_mut` returns the rest of the open region, and `advance_mut` counts from the start
-// of this rest. The chunk is empty only if `remaining_mut` is zero.
+/// run. It visits every region of the ring. The `put` methods grow the buffer by at most that
+/// number of bytes, and panic if the bytes do not fit, as `BufMut` requires.
+// SAFETY: `chunk_mut` returns the unwritten tail of the open region, and `advance_mut` advances
+// from the start of that tail. The tail is empty only if `remaining_mut` is zero.
 unsafe impl BufMut for ExtBuf<'_> {
     #[inline]
     fn remaining_mut(&self) -> usize {
@@ -72,7 +72,8 @@ unsafe impl BufMut for ExtBuf<'_> {
     #[inline]
     fn chunk_mut(&mut self) -> &mut UninitSlice {
         if self.spare() == 0 {
-            // If the buffer cannot grow, the chunk stays empty and `remaining_mut` is zero.
+            // If the buffer cannot grow by one byte, the chunk stays empty and `remaining_mut` is
+            // zero.
             let _ = self.try_reserve(64).or_else(|_| self.try_reserve(1));
         }
         UninitSlice::uninit(self.spare_capacity_mut())

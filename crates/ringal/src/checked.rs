@@ -7,12 +7,12 @@
 //!
 //! The *mark* is the check value: a hash of the guard's address and word. A release checks the
 //! guard and margin of its own buffer, so the report of an overrun names the overrun buffer and not
-//! a neighbour. The ring and the sweeps compare the mark whenever they load a guard. A report ends
+//! a neighbour. The ring and the sweeps check the mark of each guard that they visit. A report ends
 //! the process with a panic that cannot unwind, because code that frees memory must not unwind.
 //!
-//! With the mark and the requested size, a guard takes 32 bytes, and so does the granule. The
-//! margin takes another 32. A ring in caller-provided memory also loses up to 31 bytes at each end
-//! to alignment, so it promises `n - 128` of `n` bytes, instead of `n - 64` without the checks.
+//! With the mark and the requested size, a guard has 32 bytes, and so has the granule. The margin
+//! has at least 32 bytes. A ring in caller-provided memory also loses up to 31 bytes at each end to
+//! alignment, so it promises `n - 128` of `n` bytes, instead of `n - 64` without the checks.
 //!
 //! Safe code cannot cause the errors that these checks find. The feature is for programs that write
 //! through raw pointers, such as programs that pass buffers to devices.
@@ -36,7 +36,7 @@ pub(crate) fn stop(what: fmt::Arguments<'_>) -> ! {
     end(&what)
 }
 
-/// The `Check` of builds without checks, whose methods do nothing.
+/// The `Check` of builds without checks. Its methods do nothing, and `asked` returns its argument.
 #[cfg(not(any(feature = "checked", all(test, not(ephemera_loom)))))]
 mod off {
     use core::ptr::NonNull;
@@ -91,18 +91,18 @@ mod on {
     use super::stop;
     use crate::word::Word;
 
-    /// The length in bytes of the margin after a buffer, in addition to the rounding of the
-    /// buffer's size.
+    /// The minimum length in bytes of the margin after a buffer. The margin also includes the bytes
+    /// that the rounding of the buffer's size adds.
     pub(crate) const TAIL: usize = 32;
 
     /// The byte that fills the margin.
     const FILL: u8 = 0xa7;
 
-    /// The odd multiplier of the hash: the first fractional bits of the golden ratio.
+    /// The odd multiplier of the hash: fractional bits of the golden ratio.
     const MIX: usize = 0x9e37_79b9_7f4a_7c15_u64 as usize | 1;
 
     /// The check value of a guard, and the size of its buffer. The check value depends on the
-    /// address of the guard, so the methods take this address.
+    /// address of the guard, so the methods that use the value take this address.
     #[derive(Debug)]
     pub(crate) struct Check {
         mark: AtomicUsize,
@@ -120,9 +120,9 @@ mod on {
             self.mark.store(mark(guard, word), Ordering::Relaxed);
         }
 
-        /// Checks a guard that the ring or a sweep has loaded. A release stores the mark before the
-        /// word, so while the word says "taken", the mark may already be that of the free or
-        /// settled word.
+        /// Checks a guard that the ring or a sweep has loaded. Ends the process if the guard was
+        /// overwritten. A release stores the mark before the word, so while the word says "taken",
+        /// the mark may already be that of the free or settled word.
         pub(crate) fn look(&self, guard: usize, word: Word) {
             let found = self.mark.load(Ordering::Relaxed);
             let right = found == mark(guard, word)
@@ -153,11 +153,13 @@ mod on {
             unsafe { behind.write_bytes(FILL, margin) };
         }
 
-        /// Checks the guard and the margin of a buffer that is about to be released. `found`
+        /// Checks the guard and the margin of a buffer that is about to be released. Ends the
+        /// process if one of them was overwritten or the buffer was already released. `found`
         /// returns the word of the guard, which should be `taken`.
         ///
         /// # Safety
-        /// [`Check::hand_out`] was called for this buffer, and only the caller accesses its region.
+        /// [`Check::hand_out`] was called with the same `data` and `bytes`, and only the caller
+        /// accesses the region.
         pub(crate) unsafe fn release(
             &self,
             guard: usize,

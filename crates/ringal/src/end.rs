@@ -96,10 +96,10 @@ impl RingStorePtr {
 
     /// Moves `swept` to the next taken region or to the end, but past at most `budget` guards.
     /// Subtracts the number of visited guards from `budget`. Returns the number of early releases
-    /// that this passed.
+    /// that `swept` passed.
     ///
     /// # Safety
-    /// The caller holds the gate of the store's lists, and has a share.
+    /// The caller holds the gate of the store's lists, and owns a share.
     pub(crate) unsafe fn find_released(self, budget: &mut usize) -> usize {
         let end = self.plan().end;
         let (mut at, mut found) = (self.swept().get(), 0);
@@ -122,7 +122,8 @@ impl RingStorePtr {
     /// Returns `true` if that was the last share. If so, the caller must free the regions.
     ///
     /// # Safety
-    /// The caller owns the region, and has seen that the store is closed.
+    /// `guard` is the guard of the region. The caller owns the region, has seen that the store is
+    /// closed, and does not use the buffer again.
     pub(crate) unsafe fn settle_late(self, guard: GuardPtr, len: usize) -> bool {
         guard.settle(len);
         // SAFETY: one share belongs to this region, because the drop of the ring counts the region
@@ -151,8 +152,8 @@ impl RingStorePtr {
         self.shares().load(LAST) == 0
     }
 
-    /// Adds a share for a sweep. Returns `false`, and adds nothing, if no shares are left. In that
-    /// case, the regions are being freed or were freed.
+    /// Adds a share for a sweep and returns `true`. If no share is left, returns `false` without
+    /// adding one. The regions are then being freed or were freed.
     pub(crate) fn hold(self) -> bool {
         let more = |shares| (shares != 0 || cfg!(ephemera_weaken = "hold_ended")).then(|| shares + 1);
         let (shares, relaxed) = (self.shares(), Ordering::Relaxed);
@@ -179,7 +180,8 @@ impl RingStorePtr {
     /// (E2).
     ///
     /// # Safety
-    /// The half belongs to the caller, and the caller does not use the header again.
+    /// The half belongs to the caller. The caller does not use the header again, unless the other
+    /// half also belongs to the caller.
     pub(crate) unsafe fn leave_header(self) {
         // ORDERING: `HALVES`. Pairs with itself, in `RingStorePtr::leave_header`.
         if self.half_left().swap(true, HALVES) {

@@ -23,7 +23,8 @@ pub enum RequestError {
     /// The size exceeds the capacity of the ring for this alignment, so the request fails even when
     /// no buffer is live.
     TooLarge {
-        /// The requested size, or `usize::MAX` if the elements exceed the address space.
+        /// The requested size, or `usize::MAX` if the size of the elements exceeds the address
+        /// space.
         asked: usize,
         /// The size of the largest buffer of the requested alignment that the ring can serve when
         /// no buffer is live. For an alignment of at most 16, this is
@@ -87,16 +88,16 @@ impl Error for RequestError {}
 pub enum CreateError {
     /// The heap refused the memory for the store.
     NoMemory {
-        /// The size of the store.
+        /// The size of the store without its header.
         bytes: usize,
         /// The alignment of the store.
         align: usize,
     },
     /// The size or the alignment exceeds its limit.
     TooLarge {
-        /// The requested size.
+        /// The requested size, or the size of the caller's memory.
         bytes: usize,
-        /// The requested alignment.
+        /// The requested alignment, or the alignment of regions in the caller's memory.
         align: usize,
     },
     /// The caller's memory is too small for a ring.

@@ -1,6 +1,6 @@
 //! Computes the sizes of regions and stores, and the distances between checks of `low`. Also
 //! computes the *lead*, which is the number of bytes that alignment leaves free in front of a
-//! buffer.
+//! buffer's guard.
 #![forbid(unsafe_code)]
 
 use ephemera_prim::align::align_up;
@@ -13,7 +13,8 @@ use crate::word::LONGEST;
 /// feature `checked` puts after the buffer.
 pub(crate) const OVERHEAD: usize = GRANULE + checked::TAIL;
 
-/// The largest buffer size for which the region length does not overflow.
+/// The largest size of a buffer or a store, in bytes. The region of such a buffer has at most
+/// [`LONGEST`] bytes.
 pub(crate) const LARGEST: usize = (LONGEST & !(GRANULE - 1)) - 2 * OVERHEAD;
 
 /// The default alignment of a store in bytes: a cache line.
@@ -91,7 +92,7 @@ impl Want {
 
 /// Returns the size of the largest buffer, aligned to `align`, in a free region of `len` bytes
 /// whose guard is at address `addr`. `align` must be a power of two. Returns `None` if the region
-/// has no room for even an empty buffer, or if the alignment is above its limit.
+/// has no room even for an empty buffer, or if the alignment is above its limit.
 pub(crate) fn aligned_room(addr: usize, len: usize, align: usize) -> Option<usize> {
     let lead = Want::new(0, align)?.lead(addr, len)?;
     Some(room(len - lead))
@@ -110,7 +111,8 @@ pub(crate) struct StorePlan {
 #[cfg(feature = "alloc")]
 impl StorePlan {
     /// Plans a block with at least `bytes` bytes of regions, in which the first buffer is aligned
-    /// to `align`. Returns `None` if the block would exceed the size or alignment limit.
+    /// to `align`. The alignment is rounded up to a power of two, and is at least 64. Returns
+    /// `None` if the block would exceed the size or alignment limit.
     pub(crate) fn new(bytes: usize, align: usize) -> Option<Self> {
         if align > LARGEST_ALIGN {
             return None;
@@ -148,9 +150,9 @@ pub(crate) const fn interval(end: usize) -> usize {
 }
 
 /// Returns the distance in bytes that the head moves between two checks of `low`, for regions of
-/// `need` bytes. A check costs as much as an allocation, so at least 16 requests run between two
-/// checks. For large requests, the cost of a check does not matter, so the distance is at most four
-/// intervals.
+/// `need` bytes. A check costs as much as an allocation, so the distance is 16 regions, but at
+/// least one interval. For large requests, the cost of a check does not matter, so the distance is
+/// at most four intervals.
 #[inline]
 pub(crate) const fn pace(interval: usize, need: usize) -> usize {
     let few = need.saturating_mul(16);

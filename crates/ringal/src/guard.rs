@@ -1,5 +1,5 @@
-//! Defines the guard, which is the two words at the start of each region, and [`GuardPtr`], through
-//! which rings and buffers access a guard.
+//! Defines the guard (the words at the start of each region) and [`GuardPtr`], through which rings
+//! and buffers access a guard. In builds without checks (see `checked`), a guard has two words.
 //!
 //! ```text
 //!  | word | count | payload ...                     | word | count | payload ...
@@ -23,8 +23,8 @@ use crate::word::Word;
 // buffer before its release.
 const RELEASE: Ordering =
     if cfg!(ephemera_weaken = "guard_release_relaxed") { Ordering::Relaxed } else { Ordering::Release };
-// ORDERING: Acquire. Pairs with the Release in `GuardPtr::release`. Sees: all accesses to the
-// buffer before its release.
+// ORDERING: Acquire. Pairs with the Release in `GuardPtr::release` and in `GuardPtr::settle`. Sees:
+// all accesses to the buffer before its release.
 const LOOK: Ordering =
     if cfg!(ephemera_weaken = "guard_look_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 // ORDERING: Release. Pairs with the Acquire in `GuardPtr::is_last` and in `GuardPtr::drop_handle`.
@@ -53,8 +53,8 @@ std::thread_local! {
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub(crate) struct Guard {
-    /// The check value. An overrun of the previous region overwrites this first field before the
-    /// word.
+    /// The check value. This is the first field, so an overrun of the previous region overwrites it
+    /// before the word.
     check: Check,
     word: AtomicUsize,
     /// The number of handles, if the region holds a frozen buffer. In any other region this field
@@ -180,7 +180,7 @@ impl GuardPtr {
     pub(crate) fn look(self) -> Word {
         #[cfg(all(test, feature = "std", not(any(ephemera_loom, miri))))]
         LOOKS.with(|looks| looks.set(looks.get() + 1));
-        // ORDERING: `LOOK`. Pairs with `GuardPtr::release`.
+        // ORDERING: `LOOK`. Pairs with `GuardPtr::release` and with `GuardPtr::settle`.
         let word = Word::from_bits(self.word().load(LOOK));
         self.check().look(self.addr(), word);
         word
@@ -216,8 +216,8 @@ impl GuardPtr {
         self.word().store(Word::free(len).bits(), RELEASE);
     }
 
-    /// Marks a region of `len` bytes as settled in a closed store. A late release does this before
-    /// it subtracts its share, and the drop of the ring does this to free regions.
+    /// Marks a region of `len` bytes as settled in a closed store. A late release calls this before
+    /// it subtracts its share, and the drop of the ring calls this for free regions.
     #[cfg(feature = "alloc")]
     pub(crate) fn settle(self, len: usize) {
         self.check().set(self.addr(), Word::settled(len));
@@ -226,7 +226,7 @@ impl GuardPtr {
     }
 
     /// Records the size of the buffer in this region of `region` bytes, and fills the margin after
-    /// the buffer. Does nothing without feature `checked`.
+    /// the buffer. Does nothing in builds without checks (see `checked`).
     ///
     /// # Safety
     /// The region is taken, its length `region` is `region_of(bytes)`, and only the caller accesses
@@ -237,22 +237,22 @@ impl GuardPtr {
         unsafe { self.check().hand_out(self.payload(), bytes, region - GRANULE) };
     }
 
-    /// Checks the guard and the margin of a buffer that is about to be released. Does nothing
-    /// without feature `checked`.
+    /// Checks the guard and the margin of a buffer that is about to be released, and ends the
+    /// process if one of them was overwritten. Does nothing in builds without checks.
     ///
     /// # Safety
-    /// [`GuardPtr::hand_out`] was called with the same arguments, and only the caller accesses the
-    /// region.
+    /// In builds with checks, [`GuardPtr::hand_out`] was called with the same arguments. Only the
+    /// caller accesses the region.
     #[inline]
     pub(crate) unsafe fn check_release(self, bytes: usize, region: usize) {
         let found = || self.held();
-        // SAFETY: `hand_out` was called for this buffer, which starts at the payload, and only the
-        // caller accesses the region.
+        // SAFETY: in builds with checks, `hand_out` was called for this buffer, which starts at the
+        // payload. Only the caller accesses the region.
         unsafe { self.check().release(self.addr(), found, Word::taken(region), self.payload(), bytes) };
     }
 
-    /// Returns the requested size of the buffer in this region if feature `checked` recorded it,
-    /// and `room` otherwise.
+    /// Returns the requested size of the buffer in this region in builds with checks, and `room` in
+    /// other builds.
     #[inline]
     pub(crate) fn asked(self, room: usize) -> usize {
         self.check().asked(room)
@@ -284,7 +284,7 @@ impl GuardPtr {
         unsafe { count.write(AtomicUsize::new(1)) };
     }
 
-    /// Adds a handle.
+    /// Adds a handle. Aborts the process if the buffer has more than `usize::MAX / 2` handles.
     #[inline]
     pub(crate) fn add_handle(self) {
         if self.count().fetch_add(1, Ordering::Relaxed) > usize::MAX / 2 {

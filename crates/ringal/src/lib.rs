@@ -3,8 +3,8 @@
 //!
 //! A [`RingAl`] allocates its store once, and then allocates buffers by moving along the chain of
 //! regions in the store. One thread writes a buffer, then sends it to other threads, or freezes and
-//! shares it. The last handle frees the buffer. The ring skips regions in use, so a long-lived
-//! buffer does not stop the ring.
+//! shares it. Dropping the last handle frees the buffer. The ring skips regions in use, so a
+//! long-lived buffer does not stop the ring.
 //!
 //! | type | purpose |
 //! |---|---|
@@ -43,16 +43,18 @@
 //! * The store has a fixed size. If no run of free regions is long enough, a request returns
 //!   `None`. The `try_` methods return an error that says whether the ring is too small or too
 //!   full. The caller can then fall back to a `Vec`, or wait.
-//! * Each buffer has a guard of 16 bytes, and its size is rounded up to a multiple of 16. A
-//!   long-lived buffer occupies its region and splits the free space around it. If a thousand
-//!   long-lived buffers are scattered over the ring, the ring may refuse a request as small as a
-//!   thousandth of its size. Use another ring or another allocator for long-lived buffers.
+//! * Each buffer has a guard of 16 bytes, and its size is rounded up to a multiple of 16. Feature
+//!   `checked` raises both to 32 and adds a margin. A long-lived buffer occupies its region and
+//!   splits the free space around it. If a thousand long-lived buffers are scattered over the ring,
+//!   the ring may refuse a request as small as a thousandth of its size. Use another ring or
+//!   another allocator for long-lived buffers.
 //! * If buffers are freed in bursts, for example by another thread that frees batches, the ring
-//!   cycles through up to 4 MiB of its store. The cache lines of a freed buffer then leave the
-//!   other core's caches before the ring uses them again.
-//! * A request first searches at a few positions where it is likely to find room, and then visits
-//!   each region of the ring once. The search is expensive if long-lived buffers leave several
-//!   small gaps far apart, and requests use up one gap after another.
+//!   cycles through up to about 4 MiB of its store. The cache lines of a freed buffer then leave
+//!   the other core's caches before the ring uses them again.
+//! * A request first searches at a few positions where it is likely to find room. If these have no
+//!   room, the search makes one round through the whole ring. Such a round is expensive if
+//!   long-lived buffers leave several small gaps far apart, and requests use up one gap after
+//!   another.
 //! * In a ring full of small buffers, a refused request visits every buffer. An [`ExtBuf`] that
 //!   cannot grow also visits every buffer. If at most 32 live buffers block every run of the
 //!   requested size, the ring remembers them. While they are live, the ring checks only these
@@ -69,18 +71,19 @@
 //! additional atomic subtraction.
 //!
 //! There is one exception: if another thread was freeing a buffer when the ring was dropped, the
-//! last buffer may not free the store. In that case, a *sweep* frees the store. Every creation and
-//! drop of a ring on the heap runs a sweep, and so does every buffer that frees a store. A sweep
-//! visits up to 8 parked stores, including the most recent one, and up to 1,024 of the regions in
-//! these stores. If another thread is sweeping, the call skips its sweep, and a later sweep visits
-//! more stores to make up for it. [`RingAl::trim_all`] sweeps all parked stores. The 64-byte header
-//! of a freed store stays allocated until a sweep reaches it.
+//! drop of the last buffer may leave the store parked. In that case, a *sweep* frees the store.
+//! Every creation and drop of a ring on the heap runs a sweep, and so does every buffer that frees
+//! a store. A sweep visits up to 8 parked stores, usually including the most recent one, and up to
+//! 1,024 of the regions in these stores. If another thread is sweeping, a thread skips its sweep,
+//! and a later sweep visits more stores to make up for the skipped one. [`RingAl::trim_all`] sweeps
+//! all parked stores, unless another thread is sweeping. The 64-byte header of a freed store stays
+//! allocated until a sweep reaches it.
 //!
 //! # Bytes
 //!
-//! Buffers dereference to the written bytes, and never expose uninitialised bytes. With feature
-//! `bytes`, a frozen buffer converts to a `bytes::Bytes` without copying, and writable buffers
-//! implement `BufMut`.
+//! Byte buffers dereference to the written bytes, and never expose uninitialised bytes. With
+//! feature `bytes`, a frozen buffer converts to a `bytes::Bytes` without copying, and writable byte
+//! buffers implement `BufMut`.
 //!
 //! # Coming from ringal 0.2 to 0.4
 //!
@@ -107,7 +110,7 @@
 //!
 //! | | 0.4.0 | here |
 //! |---|---|---|
-//! | size of the store | `n` rounded up to a power of two | `n` rounded up to 16, plus a header |
+//! | size of the store | `n` rounded up to a power of two | `n` rounded up to a multiple of 16, plus 112 bytes |
 //! | `RingAl::new(10_000).fixed(12_000)` | a buffer | `None`: use `RingAl::new(16_384)` |
 //! | guard of a buffer | 8 bytes | 16 bytes |
 //! | rounding of a buffer | to 8 bytes or more | to 16 bytes |

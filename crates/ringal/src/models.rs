@@ -80,7 +80,8 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// The ring merges two regions that other threads release, or refuses the request.
+/// While other threads release two regions, the ring merges regions for a large request or refuses
+/// the request.
 #[test]
 fn loom_split_and_merge_beside_two_releases() {
     check(|| {
@@ -146,7 +147,8 @@ fn loom_restart_beside_two_releases() {
     });
 }
 
-/// An extendable buffer moves, or grows into a region that another thread frees.
+/// An extendable buffer needs a region that another thread frees. The buffer grows or moves, or its
+/// growth is refused.
 #[test]
 fn loom_growth_beside_a_release() {
     check(|| {
@@ -156,7 +158,7 @@ fn loom_growth_beside_a_release() {
         drop((one, unit(&mut ring)));
         let release = place.release(two);
         let mut growing = ring.extendable(1).unwrap();
-        // The fourth unit is free, but too short without another one.
+        // Without the second unit, no free run is long enough.
         let grown = growing.try_reserve(GRANULE + 1).is_ok();
         let spare = growing.spare();
         assert_eq!(grown, spare > GRANULE, "grown: {grown}, to {spare} bytes");
@@ -185,7 +187,7 @@ fn loom_refusal_beside_two_releases() {
     });
 }
 
-/// A refusal always reports less room than requested. If a buffer is freed after the search, the
+/// A refusal always reports less room than requested. If a release after the search makes room, the
 /// ring serves the request instead.
 #[test]
 fn loom_refused_request_reports_less_room_than_requested() {
@@ -235,7 +237,7 @@ fn loom_frozen_handles_are_dropped_by_three_threads() {
     });
 }
 
-/// The last handle makes the buffer writable. No other handle uses the buffer after that.
+/// Only the last handle makes the buffer writable. No other handle uses the buffer after that.
 #[test]
 fn loom_frozen_buffer_becomes_writable_for_its_last_handle() {
     check(|| {

@@ -12,9 +12,9 @@
 //! sweep alternates between stores that no sweep has finished yet and the other stores, up to the
 //! limits in [`BRIEF`].
 //!
-//! A header stays in one of the lists below from the drop of its ring until a sweep finds that its
-//! store was freed. A gate admits one sweep at a time. A thread that finds the gate shut skips its
-//! sweep, and a later sweep makes up for it.
+//! The header of a parked store stays in one of the lists below until a sweep frees the store or
+//! finds that it was freed. A gate admits one sweep at a time. A thread that finds the gate shut
+//! skips its sweep, and a later sweep makes up for it.
 //!
 //! In the child of a fork, a header that another thread of the parent was sweeping is not in any
 //! list. The last buffer still frees that store, unless the sweep held a share.
@@ -109,7 +109,7 @@ impl ParkedStores {
         ptr::from_ref(self).cast()
     }
 
-    /// Returns the lists that a store on the heap is parked in.
+    /// Returns the lists in which a store on the heap is parked after its ring is dropped.
     pub(crate) fn of(store: &RingStorePtr) -> &Self {
         // SAFETY: the caller of `RingStorePtr::create` guarantees that these lists outlive the
         // store. The address is null only for caller-provided memory. A store there is never closed
@@ -142,8 +142,8 @@ impl ParkedStores {
         }
     }
 
-    /// Frees the regions of a store that has no shares left. Also frees the header, unless it is in
-    /// a list.
+    /// Frees the regions of a store that has no shares left. Also frees the header, unless the
+    /// header is still in a list.
     ///
     /// # Safety
     /// [`RingStorePtr::drop_shares`] returned `true` to the caller.
@@ -177,8 +177,8 @@ impl ParkedStores {
         push(&self.arrivals, store.as_ptr(), None, PARK, link);
     }
 
-    /// Sweeps a few parked stores, unless another thread is sweeping. Returns the number of freed
-    /// stores.
+    /// Sweeps a few parked stores, unless another thread is sweeping. Returns the number of stores
+    /// that this sweep freed.
     #[inline]
     pub(crate) fn sweep(&self) -> usize {
         if self.queued.load(Ordering::Relaxed) == 0 {
@@ -187,8 +187,8 @@ impl ParkedStores {
         self.sweep_within(BRIEF, false)
     }
 
-    /// Sweeps all parked stores, unless another thread is sweeping. Returns the number of freed
-    /// stores.
+    /// Sweeps all parked stores, unless another thread is sweeping. Returns the number of stores
+    /// that this sweep freed.
     pub(crate) fn sweep_all(&self) -> usize {
         let all = Budget { stores: usize::MAX, ended: usize::MAX, guards: usize::MAX };
         self.sweep_within(all, true)

@@ -1,4 +1,4 @@
-//! Releases buffers and retires the stores of dropped rings. Both operations may free a store.
+//! Releases buffers and retires the stores of dropped rings. Either operation can free a store.
 
 use core::ptr::NonNull;
 
@@ -9,17 +9,19 @@ use crate::guard::GuardPtr;
 use crate::parked::ParkedStores;
 use crate::store::RingStorePtr;
 
-/// Releases the region of a buffer, so that the ring can use it again. The buffer has `bytes` bytes
-/// at `data`.
+/// Releases the region of the buffer of `bytes` bytes at `data`. The ring can then use the region
+/// again. After the ring is dropped, the last release usually frees the store (see `end`).
 ///
 /// # Safety
 /// The caller owns the buffer and does not use it again. The buffer's region has `region` bytes and
-/// lies in `store`.
+/// lies in `store`. In builds with checks, `GuardPtr::hand_out` was called with the same `bytes`
+/// and `region`.
 #[inline]
 pub(crate) unsafe fn release(store: RingStorePtr, data: NonNull<u8>, bytes: usize, region: usize) {
     // SAFETY: the region is not released yet, so its store is not freed (G1).
     let guard = unsafe { GuardPtr::of(data) };
-    // SAFETY: the caller owns the buffer, and `region` is the length of its region.
+    // SAFETY: the caller owns the region, and called `hand_out` with the same arguments if this
+    // build has checks.
     unsafe { guard.check_release(bytes, region) };
     guard.end_use();
     if !store.is_given() {
@@ -31,7 +33,7 @@ pub(crate) unsafe fn release(store: RingStorePtr, data: NonNull<u8>, bytes: usiz
         guard.release(region);
     }
     if store.is_closed() {
-        // SAFETY: the caller owns the buffer, and the store is closed.
+        // SAFETY: the caller owns the buffer and does not use it again, and the store is closed.
         unsafe { release_late(store, guard) };
         return;
     }
@@ -58,7 +60,8 @@ unsafe extern "C" fn release_late(store: RingStorePtr, guard: GuardPtr) {
     #[cfg(feature = "alloc")]
     {
         let parked = ParkedStores::of(&store);
-        // SAFETY: the caller owns the region, and the store is closed.
+        // SAFETY: the caller owns the region and does not use the buffer again, and the store is
+        // closed.
         if unsafe { store.settle_late(guard, region) } {
             // SAFETY: `settle_late` subtracted the last share.
             unsafe { parked.end(store) };
@@ -88,12 +91,12 @@ impl RingStorePtr {
             0
         } else {
             self.close();
-            // SAFETY: the caller is the ring, and it closed the store in the previous statement.
+            // SAFETY: the caller is the ring, and this function has just closed the store.
             unsafe { self.settle() }
         };
         if held != 0 {
-            // SAFETY: the store is closed and settled. A ring is dropped once, so no other code
-            // parks its store.
+            // SAFETY: the store is closed and settled, and `held` is not zero. A ring is dropped
+            // once, so no other code parks its store.
             unsafe { parked.park(self, held) };
             return;
         }

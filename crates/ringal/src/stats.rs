@@ -48,7 +48,8 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Counts a region and updates `run`, the length of the free run in front of the region.
+    /// Counts a region. `run` is the length of the free run that ends where the region starts.
+    /// Updates `run` to the length of the free run that ends where the region ends.
     pub(crate) fn see(&mut self, word: Word, run: &mut usize) {
         let len = word.len();
         self.regions += 1;

@@ -9,8 +9,8 @@
 //!
 //! Every release of a buffer reads the header. The header is not written until the ring is dropped,
 //! so the header's cache line stays shared between processors. After the drop of the ring, the last
-//! buffer frees the regions. The header is freed after the regions, and after it left the lists of
-//! parked stores (see `end` and `parked`).
+//! buffer frees the regions. The header is freed after the regions, and after it has left the lists
+//! of parked stores (see `end` and `parked`).
 //!
 //! Caller-provided memory does not contain a header, because the ring never frees that memory. All
 //! rings in caller-provided memory share one static header, which is never closed.
@@ -40,15 +40,15 @@ use crate::geometry::StorePlan;
 use crate::geometry::{region_of, room};
 use crate::guard::GuardPtr;
 
-/// The header of a store. Another thread can free the header, so code borrows single fields, never
-/// the whole header.
+/// The header of a store. As soon as a release has made its last access, another thread can free
+/// the header, so code borrows single fields, never the whole header.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct RingStore {
-    /// Whether the ring was dropped. The drop of the ring sets the flag. A release reads the flag
-    /// before its last access to its region. If the flag is set, the store stays until this release
-    /// subtracts its share. Otherwise, the release does not access the store after it frees the
-    /// region.
+    /// Whether the ring was dropped while a buffer was live. The drop of the ring sets the flag. A
+    /// release reads the flag before its last access to its region. If the flag is set, the store
+    /// stays until this release subtracts its share. Otherwise, the release does not access the
+    /// store after it frees the region.
     closed: AtomicBool,
     /// Whether one half of the header is already given up (E2).
     #[cfg(feature = "alloc")]
@@ -125,8 +125,8 @@ impl RingStorePtr {
         Self(NonNull::from(&GIVEN))
     }
 
-    /// Returns whether the caller provided the memory. No sanitizer mark may remain in such memory
-    /// after the ring is dropped.
+    /// Returns whether the caller provided the memory. After the ring is dropped, such memory must
+    /// not contain sanitizer marks.
     #[inline]
     pub(crate) fn is_given(self) -> bool {
         #[cfg(not(ephemera_loom))]
@@ -141,8 +141,8 @@ impl RingStorePtr {
         unsafe { &(*self.0.as_ptr()).closed }
     }
 
-    /// Returns whether the ring was dropped. A release calls this before its last access to the
-    /// store.
+    /// Returns whether the store is closed, that is, whether the ring was dropped while a buffer
+    /// was live. A release calls this before its last access to the store.
     #[inline]
     pub(crate) fn is_closed(self) -> bool {
         self.witness().touch();
@@ -330,8 +330,8 @@ pub(crate) unsafe fn format(base: NonNull<u8>, len: usize) {
     unsafe { guard.create(len) };
 }
 
-/// Prepares a taken region for a buffer of `bytes` bytes. Removes the sanitizer marks and, with
-/// feature `checked`, fills the margin.
+/// Prepares a taken region for a buffer of `bytes` bytes. Removes the sanitizer marks and, in
+/// builds with checks (see `checked`), fills the margin.
 ///
 /// # Safety
 /// The region is taken and lies in `store`, its length is `region_of(bytes)`, and only the caller
@@ -339,11 +339,12 @@ pub(crate) unsafe fn format(base: NonNull<u8>, len: usize) {
 #[inline]
 pub(crate) unsafe fn hand_out(store: RingStorePtr, guard: GuardPtr, bytes: usize) {
     let (data, region) = (guard.payload(), region_of(bytes));
-    // In caller-provided memory, also unpoison the rounding: when the ring is dropped, the region
-    // of a live buffer must not be marked.
+    // In caller-provided memory, also unpoison the bytes that rounding adds: when the ring is
+    // dropped, the region of a live buffer must not be marked.
     let usable = if store.is_given() { room(region) } else { bytes };
     // SAFETY: `usable` bytes are in the region, which only the caller accesses.
     unsafe { unpoison(data, usable) };
-    // SAFETY: the length of the region is `region_of(bytes)`, and only the caller accesses it.
+    // SAFETY: the region is taken, its length is `region_of(bytes)`, and only the caller accesses
+    // it.
     unsafe { guard.hand_out(bytes, region) };
 }

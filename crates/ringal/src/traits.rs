@@ -19,7 +19,7 @@ impl fmt::Debug for Literal<'_> {
         for &byte in self.0 {
             match byte {
                 b'\0' => f.write_str("\\0")?,
-                // `escape_ascii` escapes single quotes, which a string literal does not need.
+                // `escape_ascii` escapes single quotes, which is not necessary in a string literal.
                 b'\'' => f.write_char('\'')?,
                 _ => write!(f, "{}", byte.escape_ascii())?,
             }
@@ -242,8 +242,8 @@ macro_rules! appends {
             }
         }
 
-        /// Appends bytes until the buffer is full. Takes only as many bytes from the iterator as
-        /// fit. To keep the rest, pass the iterator by reference.
+        /// Appends bytes until the buffer is full or the iterator ends. Takes only as many bytes
+        /// from the iterator as fit. To keep the others, pass the iterator by reference.
         impl Extend<u8> for $buffer {
             fn extend<I: IntoIterator<Item = u8>>(&mut self, bytes: I) {
                 let has_room: fn(&mut Self) -> bool = $has_room;

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The bit is the sign bit, so "free and at least this long" is one signed comparison. After the
-//! ring is dropped, the lowest bit of a free region's word marks the region as settled (see `end`).
+//! ring is dropped, the lowest bit of a free region's word says whether the region is settled (see
+//! `end`).
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -77,8 +78,8 @@ impl Word {
         self.0 & !TAKEN
     }
 
-    /// Returns whether the region is free and has at least `need` bytes. The word of a taken region
-    /// is negative, and `need` never is.
+    /// Returns whether the region is free and has at least `need` bytes. As signed numbers, the
+    /// word of a taken region is negative, and `need` never is.
     #[inline]
     pub(crate) const fn fits(self, need: usize) -> bool {
         self.0 as isize >= need as isize

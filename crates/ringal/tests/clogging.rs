@@ -238,8 +238,8 @@ fn exhausted_ring_reports_the_largest_free_buffer_at_the_requested_alignment() {
     const ALIGN: usize = 4096;
     let mut ring = RingAl::new_with_align(32 << 10, ALIGN);
     let _held = ring.fixed(16 << 10).unwrap();
-    // The free rest starts just after an aligned address, so a buffer at the start of the rest
-    // would not be aligned.
+    // A buffer at the start of the free run would lie just after an aligned address, so it would
+    // not be aligned.
     let plain = ring.stats().largest_free;
     let refused = ring.try_fixed_aligned(plain, ALIGN).unwrap_err();
     let RequestError::Exhausted { largest_free, .. } = refused else { panic!("{refused}") };

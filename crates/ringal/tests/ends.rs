@@ -103,8 +103,8 @@ fn dropped_rings_free_all_stores() {
     assert_eq!((stores(), RingAl::parked()), (0, 0));
 }
 
-/// Rings are dropped first, then their buffers, in the same or the reverse order. After that, no
-/// ring is created or dropped, and no sweep is requested.
+/// Rings are dropped first, then their buffers, in the same or the reverse order. While the buffers
+/// are dropped, no ring is created or dropped, and no sweep is requested.
 #[test]
 fn last_buffer_frees_its_store_however_many_are_parked() {
     take_turn();

@@ -6,7 +6,8 @@ use core::ptr::NonNull;
 
 use ringal::{CreateError, RingAl};
 
-/// The maximum number of bytes of the caller's memory that a ring loses to guards and alignment.
+/// The maximum number of bytes of the caller's memory that a ring with one buffer loses to
+/// alignment, the guard and, with feature `checked`, the margin.
 const MARGIN: usize = if cfg!(feature = "checked") { 128 } else { 64 };
 
 #[test]

@@ -124,7 +124,7 @@ fn macro_declares_a_ring_for_each_thread() {
     let (other, here) = (other.join().unwrap(), ringal!(@fixed, 8000));
     assert!(other.is_some() && here.is_some(), "each thread has a ring of its own");
 
-    // As in those versions, `ringal!(@init, ..)` also imports these names.
+    // As in ringal 0.2 to 0.4, `ringal!(@init, ..)` also imports these names.
     let _ring: RefCell<RingAl> = RefCell::new(RingAl::new(64));
 }
 

@@ -1,4 +1,4 @@
-//! Serves requests on a port of this machine until it is interrupted.
+//! Serves requests on a port of this machine until the program is interrupted.
 //!
 //! ```text
 //! cargo run -p ephemera-service --example costs

@@ -48,7 +48,7 @@ impl Service {
         Arc::new(Self { limit, costs: Mutex::default(), kept: Mutex::default() })
     }
 
-    /// Serves connections until the returned future is dropped.
+    /// Accepts and serves connections until the returned future is dropped.
     ///
     /// # Errors
     /// Returns an error if the listener fails to accept a connection.
@@ -64,8 +64,8 @@ impl Service {
         }
     }
 
-    /// Answers a request in a new scope. A request for the page of costs is answered outside of all
-    /// scopes.
+    /// Answers a request in a new scope, or with status 503 if the request exceeds the limit. A
+    /// request for the page of costs is answered outside of all scopes.
     async fn answer(&self, request: Request<Incoming>) -> Result<HtmlPage, Infallible> {
         if request.uri().path() == "/costs" {
             let costs = self.costs.lock().unwrap_or_else(PoisonError::into_inner);

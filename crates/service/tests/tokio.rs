@@ -66,7 +66,7 @@ fn spawned_tasks_inherit_a_scope_by_its_handle() {
     async fn child(scope: ScopeHandle, barrier: Arc<Barrier>) -> usize {
         let work = async {
             let kept = vec![1_u8; 100_000];
-            // All tasks hold their block here at the same time.
+            // At this point, all tasks hold their blocks at the same time.
             barrier.wait().await;
             kept.len()
         };

@@ -1,6 +1,6 @@
 //! Passes jobs between threads: one thread makes jobs, and another thread runs and drops them.
 //! After a burst, the arena frees the memory of the burst while it serves a steady flow of jobs. It
-//! keeps up to 2 MiB of pages, because the flow is faster if they rest.
+//! keeps up to 2 MiB of pages, because the flow is faster if the pages rest.
 //!
 //! Run it with `cargo run --release -p shared_arena --example jobs`.
 
@@ -37,7 +37,7 @@ impl Job {
 }
 
 /// Makes a burst of jobs that all wait at the same time, then a steady flow of jobs. `make` moves a
-/// job into memory and returns a handle to it. Returns a sum over all jobs.
+/// job into memory and returns a handle to it. Returns a sum over the results of all jobs.
 fn work<B: Deref<Target = Job> + Send>(make: impl Fn(Job) -> B) -> usize {
     let burst: Vec<B> = (0..BURST).map(|number| make(Job::new(number))).collect();
     let sum = |jobs: Vec<B>| jobs.iter().map(|job| job.run()).fold(0, usize::wrapping_add);

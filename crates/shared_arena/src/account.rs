@@ -34,13 +34,14 @@ impl StoreAccount {
         self.0.is_limited()
     }
 
-    /// Creates the error for a request of `asked` bytes, with the bytes that the account holds at
-    /// this moment.
+    /// Creates the error for a refused request of `asked` bytes. It reports the bytes that the
+    /// account holds at this moment.
     pub(crate) fn refused(&self, asked: usize, cause: RefusalCause) -> Refused {
         self.refused_at(self.held(), asked, cause)
     }
 
-    /// Creates the error for a request of `asked` bytes when the account held `held` bytes.
+    /// Creates the error for a request of `asked` bytes that was refused when the account held
+    /// `held` bytes.
     fn refused_at(&self, held: usize, asked: usize, cause: RefusalCause) -> Refused {
         let other_copy = cause == RefusalCause::OtherCopy;
         Refused { asked, held, limit: self.limit(), other_copy, cause }
@@ -69,11 +70,12 @@ impl StoreAccount {
         Ok(block)
     }
 
-    /// Allocates an array of `len` items that `make` creates, and publishes it in `head`. If
-    /// another thread was first, frees the array again and returns that thread's array.
+    /// Allocates an array of `len` items that `make` creates, publishes it in `head` and returns
+    /// it. If another thread has published an array first, frees the new one and returns the other.
     ///
     /// # Errors
-    /// Returns [`Refused`] if the limit or the global allocator refuses the memory for the array.
+    /// Returns [`Refused`] if the array exceeds the address space, or if the limit or the global
+    /// allocator refuses its memory.
     pub(crate) fn publish_array<T>(
         &self,
         head: &AtomicPtr<T>,
@@ -90,8 +92,9 @@ impl StoreAccount {
             // SAFETY: the item lies in the fresh memory.
             unsafe { item.write(make()) };
         }
-        // ORDERING: `publish`. Pairs with `PageCounts::make` and `Segments::shard`. Publishes: the
-        // items. If another thread was first: `see`, which pairs with `publish` of that thread.
+        // ORDERING: `publish`. Pairs with `PageCounts::make`, `Segments::shard`,
+        // `Segments::make_segment` and `Segments::shards`. Publishes: the items. On failure: `see`,
+        // which pairs with the `publish` of the thread that published the array in `head`.
         match head.compare_exchange(ptr::null_mut(), array.as_ptr(), publish, see) {
             Ok(_) => Ok(array.as_ptr()),
             Err(other) => {

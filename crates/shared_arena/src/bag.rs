@@ -7,9 +7,9 @@
 //!                     old ----'
 //! ```
 //!
-//! The visitor passes a gate that threads try without waiting. At every moment, an item is in at
-//! most one list, so a forked child finds intact lists even if a thread of the parent was in the
-//! middle of a visit. The child misses at most the items that this visitor had taken out.
+//! The visitor passes a gate, which a thread tries once, without waiting. At every moment, an item
+//! is in at most one list, so a forked child finds intact lists even if a thread of the parent was
+//! in the middle of a visit. The child misses at most the items that this thread had taken out.
 
 use core::fmt;
 use core::ptr::{self, NonNull};
@@ -29,8 +29,8 @@ const TAKE: Ordering =
 
 /// A type whose values can be in a bag. A value is in at most one bag at a time.
 pub(crate) trait Linked: Sized {
-    /// Returns the address of the item's link. The item and its link are live while the item is in
-    /// a bag or a visitor has it.
+    /// Returns the address of the item's link. The item and its link are live while a thread pushes
+    /// the item, while it is in a bag, and while a visitor has it.
     fn link(item: NonNull<Self>) -> NonNull<BagLink<Self>>;
 }
 
@@ -68,7 +68,8 @@ pub(crate) struct Bag<T> {
     gate: Gate,
     /// Requests of threads that found the gate shut, as bits.
     wishes: AtomicUsize,
-    /// Items that no thread has visited. This list, `old` and `seen` belong to the visitor.
+    /// Items taken from `news` that no thread has visited yet. This list, `old` and `seen` belong
+    /// to the visitor.
     fresh: OwnerPtr<T>,
     /// Items to visit again.
     old: OwnerPtr<T>,
@@ -90,14 +91,14 @@ impl<T> Bag<T> {
         }
     }
 
-    /// Returns whether this thread sees items that were pushed since the last visit.
+    /// Returns whether this thread sees pushed items that no visitor has taken.
     pub(crate) fn has_news(&self) -> bool {
         !self.news.load(Ordering::Relaxed).is_null()
     }
 
-    /// Takes the requests of threads that found the gate shut, as bits. The caller must have opened
-    /// the gate and then issued a fence. The caller then sees the request of each thread that found
-    /// the gate shut.
+    /// Takes the requests of threads that found the gate shut. Returns them as bits, or 0 if there
+    /// are none. The caller must have opened the gate and then issued a `SeqCst` fence. It then
+    /// sees the requests of all threads that it kept from a visit.
     pub(crate) fn wishes(&self) -> usize {
         if self.wishes.load(Ordering::Relaxed) == 0 {
             return 0;
@@ -107,7 +108,8 @@ impl<T> Bag<T> {
         self.wishes.swap(0, Ordering::AcqRel)
     }
 
-    /// Returns whether the bag looks empty to this thread.
+    /// Returns whether this thread sees no item in the bag. Items that a visitor has taken out are
+    /// not in the bag.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         let lists = [&self.fresh, &self.old, &self.seen];
@@ -131,9 +133,9 @@ impl<T: Linked> Bag<T> {
         Some(Visit { bag: self, kept: ptr::null_mut(), _pass: pass })
     }
 
-    /// Starts a visit. If another thread is visiting, leaves the request `wish`, unless that is 0,
-    /// and tries once more. If this returns `None`, the visitor finds the request after it has
-    /// opened the gate.
+    /// Starts a visit. If another thread is visiting and `wish` is 0, returns `None`. If `wish` is
+    /// not 0, leaves it as a request and tries again. If the second try fails too, returns `None`,
+    /// and the visitor finds the request after it has opened the gate.
     pub(crate) fn visit_or_wish(&self, wish: usize) -> Option<Visit<'_, T>> {
         let visit = self.visit();
         if visit.is_some() || wish == 0 {
@@ -162,7 +164,7 @@ pub(crate) struct Visit<'b, T: Linked> {
 }
 
 impl<T: Linked> Visit<'_, T> {
-    /// Takes out an item that no thread has visited yet, if any.
+    /// Takes out an item that no thread has visited yet. Returns `None` if there is none.
     pub(crate) fn next_new(&mut self) -> Option<NonNull<T>> {
         if self.bag.fresh.get().is_null() && self.bag.has_news() {
             // ORDERING: `TAKE`. Pairs with `Bag::push`.
@@ -171,8 +173,8 @@ impl<T: Linked> Visit<'_, T> {
         pop(&self.bag.fresh)
     }
 
-    /// Takes out an item that an earlier visit kept, if any. Each pass over these items takes out
-    /// each item once.
+    /// Takes out an item that an earlier visit kept. Returns `None` if there is none. Each pass
+    /// over these items takes out each item once.
     pub(crate) fn next_old(&mut self) -> Option<NonNull<T>> {
         pop(&self.bag.old).or_else(|| {
             self.bag.turn_over();
@@ -197,10 +199,10 @@ impl<T: Linked> Drop for Visit<'_, T> {
     }
 }
 
-/// Returns the link of an item that is in a bag, or that the caller has taken out.
+/// Returns the link of an item that is in a bag, that the caller pushes, or that it has taken out.
 fn link<'a, T: Linked>(item: NonNull<T>) -> &'a BagLink<T> {
-    // SAFETY: the link is live while its item is in a bag or taken out (`Linked`), and code only
-    // ever borrows the link shared.
+    // SAFETY: the link is live while its item is pushed, in a bag or taken out (`Linked`), and code
+    // only ever borrows the link shared.
     unsafe { T::link(item).as_ref() }
 }
 

@@ -1,14 +1,15 @@
 //! Closes a dropped arena: frees its empty groups, marks the others, and sets their counts to the
-//! slots that are still in use.
+//! numbers of slots still in use.
 //!
 //! No thread claims from a closed arena. The drop sets each group's `record` to null and closes the
-//! inbox of each shard. A free that finds null or a closed inbox takes its slot off the group's
-//! count. The thread that counts the last slot of a group frees the group and, if this was the last
+//! inbox of each shard. A free that finds null or a closed foreign word takes its slot off the
+//! group's count. A free that finds the inbox closed takes off all slots in its page's foreign
+//! word. The thread that counts the last slot of a group frees the group and, if this was the last
 //! group, also the store.
 //!
-//! The count `out` starts at [`ALIVE`], and the closing thread takes off everything but the slots
-//! in use, so a free can count its slot before the closing thread does. Such a free can run on
-//! another thread, or within this module when the global allocator drops a handle.
+//! The count `out` starts at [`ALIVE`], and the closing thread takes off everything but the number
+//! of slots in use, so a free can count its slot before the closing thread does. Such a free can
+//! run on another thread, or within this module when the global allocator drops a handle.
 
 use core::ptr::{self, NonNull};
 
@@ -18,11 +19,11 @@ use crate::rest;
 use crate::shard::ShardPtr;
 use crate::store::ArenaStore;
 
-/// Closes a shard: frees its groups without a slot in use, and sets the counts of its other groups
-/// to their slots in use. Returns the number of the other groups.
+/// Closes a shard: frees each group without a slot in use, and sets the count of each other group
+/// to the number of its slots in use. Returns the number of groups that it did not free.
 ///
-/// With `queue`, the other groups are queued for looks and stay until the caller releases the
-/// shard's turn. Otherwise other threads can free them immediately.
+/// If `queue` is set, these groups are queued for looks, and no thread frees them before the caller
+/// releases the shard's turn. Otherwise, other threads can free them immediately.
 ///
 /// # Safety
 /// The caller drops the store's arena, and must call this once for each shard. Unless `queue` is
@@ -71,12 +72,13 @@ pub(crate) unsafe fn close_shard(store: &ArenaStore, shard: ShardPtr, queue: boo
     left
 }
 
-/// Takes the closing thread's `share` off a group's count, and returns whether no slot is in use.
+/// Takes the closing thread's `share` off a group's count, and returns whether the count reached
+/// zero, that is, whether no slot is in use.
 fn settle(store: &ArenaStore, group: PageGroupPtr, share: usize) -> bool {
     if store.single() { group.count_down_alone(share) } else { group.count_down(share) }
 }
 
-/// Calls `visit` for each group of a list. `visit` may free the group.
+/// Calls `visit` for each group of a list. `visit` can free the group.
 fn each_group(mut rest: *mut PageGroup, mut visit: impl FnMut(PageGroupPtr)) {
     // SAFETY: a group on the list is live until its visit, because its count still includes `ALIVE`
     // (G1).
@@ -86,8 +88,8 @@ fn each_group(mut rest: *mut PageGroup, mut visit: impl FnMut(PageGroupPtr)) {
     }
 }
 
-/// Closes a shard's inbox, and notes the remote frees in it. Later remote frees find the inbox
-/// closed and count their slots.
+/// Closes a shard's inbox, and notes the remote frees in it. Later remote frees find the inbox or
+/// their page's foreign word closed, and count slots themselves.
 ///
 /// # Safety
 /// The caller drops the arena of the shard's store, and must call this once for each shard.
@@ -102,8 +104,8 @@ unsafe fn close_inbox(geometry: &ArenaGeometry, shard: ShardPtr) {
     }
 }
 
-/// Notes the slots that the owner of a group has freed since the last look, and returns their
-/// number.
+/// Notes the slots of a group that are free in the owner's words and not noted yet. Returns the
+/// number of these slots.
 ///
 /// # Safety
 /// The arena's drop has begun. The caller has the turn at the group's shard, or is the pool's only
@@ -147,7 +149,8 @@ pub(crate) fn unlink(shard: ShardPtr, group: PageGroupPtr) {
     }
 }
 
-/// Takes the closing thread's part off the store's count, and returns whether that freed the store.
+/// Frees the groups that no shard has, and takes the closing thread's part off the store's count.
+/// Returns whether that freed the store.
 ///
 /// # Safety
 /// All shards were closed, and `left` parts of the store remain after that. The caller does not use
@@ -155,7 +158,8 @@ pub(crate) fn unlink(shard: ShardPtr, group: PageGroupPtr) {
 pub(crate) unsafe fn close_store(store: NonNull<ArenaStore>, left: usize) -> bool {
     // SAFETY: the count of parts still includes the closing thread's own, so the store is live.
     unsafe { store.as_ref() }.release_unbound_at_end();
-    // SAFETY: this is the closing thread's part.
+    // SAFETY: this takes off the closing thread's part, and the caller does not use the store
+    // again.
     unsafe { ArenaStore::part(store, ALIVE - left) }
 }
 
@@ -163,7 +167,7 @@ pub(crate) unsafe fn close_store(store: NonNull<ArenaStore>, left: usize) -> boo
 /// store too.
 ///
 /// # Safety
-/// The caller counted the last slot of the group.
+/// The group's arena was dropped, the group is not queued, and the caller counted its last slot.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn release(group: PageGroupPtr) -> bool {

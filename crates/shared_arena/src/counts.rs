@@ -72,7 +72,8 @@ impl Count {
         self.word.store(word, Ordering::Relaxed);
     }
 
-    /// Sets the counts for the first handle. No other thread has a pointer to the slot yet.
+    /// Sets the counts for the first handle. The caller must be the only thread with a pointer to
+    /// the slot.
     #[inline]
     pub(crate) fn start(&self) {
         self.witness.touch();
@@ -125,9 +126,10 @@ impl Count {
         check(weak_in(self.word.fetch_add(WEAK, Ordering::Relaxed)));
     }
 
-    /// Counts a strong handle, made from a weak one. Returns `false` if the value was dropped. The
-    /// exchange can be relaxed: a thread that has a weak handle has seen the initialised value, and
-    /// while a weak handle exists, `get_mut` and `make_mut` never give mutable access to the value.
+    /// Counts a strong handle, made from a weak one, and returns `true`. Returns `false` without
+    /// counting the handle if the value was dropped or moved out. The exchange can be relaxed: a
+    /// thread that has a weak handle has seen the initialised value, and while a weak handle
+    /// exists, `get_mut` and `make_mut` never give mutable access to the value.
     pub(crate) fn upgrade(&self) -> bool {
         let more = |word| {
             check(strong_in(word));
@@ -140,11 +142,12 @@ impl Count {
     }
 
     /// Takes a strong handle off its count. Returns whether it was the last one. If so, the caller
-    /// must drop the value, and then call `drop_weak` for the one count of all strong handles.
+    /// must drop the value, and then call `drop_weak` for the one weak count of all strong handles.
     #[inline]
     #[must_use]
     pub(crate) fn drop_strong(&self) -> bool {
-        // ORDERING: `LET_GO`. Pairs with the load below, in `Count::drop_strong`.
+        // ORDERING: `LET_GO`. Pairs with the load below, in `Count::drop_strong`, and with
+        // `Count::is_unique` and `Count::take_unique`.
         if strong_in(self.word.fetch_sub(STRONG, LET_GO)) != 1 {
             return false;
         }
@@ -154,8 +157,8 @@ impl Count {
         true
     }
 
-    /// Takes a weak handle off its count, or the one count of all strong handles. Returns whether
-    /// no handle is left. If so, the caller must free the slot.
+    /// Takes a weak handle, or the one weak count of all strong handles, off the weak count.
+    /// Returns whether no handle is left. If so, the caller must free the slot.
     #[inline]
     #[must_use]
     pub(crate) fn drop_weak(&self) -> bool {
@@ -164,7 +167,8 @@ impl Count {
         if self.word.load(LAST_WEAK) == WEAK {
             return true;
         }
-        // ORDERING: `LET_GO`. Pairs with the loads in `Count::drop_weak`.
+        // ORDERING: `LET_GO`. Pairs with the loads in `Count::drop_weak` and with
+        // `Count::is_unique`.
         if self.word.fetch_sub(WEAK, LET_GO) != WEAK {
             return false;
         }

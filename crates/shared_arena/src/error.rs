@@ -37,7 +37,8 @@ pub(crate) enum RefusalCause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Refused {
-    /// The number of requested bytes, or `usize::MAX` if that number overflows.
+    /// The number of requested bytes: `usize::MAX` if that number overflows, and 0 if `other_copy`
+    /// is set.
     pub asked: usize,
     /// The bytes that the arena held when the request was refused.
     pub held: usize,
@@ -67,7 +68,7 @@ impl Refused {
         self.cause == RefusalCause::Limit
     }
 
-    /// Calls `handle_alloc_error`. The infallible methods call this after a refusal.
+    /// Calls `handle_alloc_error` for a layout of the requested size.
     #[cold]
     #[inline(never)]
     pub(crate) fn give_up(self) -> ! {

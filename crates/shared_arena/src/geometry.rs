@@ -11,9 +11,9 @@
 //! ```
 //!
 //! A group has at most `pages` pages. The offsets of its parts are the same for any number of
-//! pages. A page has up to 63 slots and takes the space of 64, so the distance of a slot from
-//! `first`, divided by the stride, yields the page by a shift and the slot by a mask. The stride is
-//! a constant of the type.
+//! pages. A page has up to 63 slots, and pages begin 64 strides apart. So the distance from `first`
+//! to a slot, divided by the stride, yields the page by a shift and the slot by a mask. The stride
+//! is a constant of the type.
 #![forbid(unsafe_code)]
 
 use ephemera_prim::align::align_up;
@@ -21,9 +21,9 @@ use ephemera_prim::align::align_up;
 /// Distance from one page to the next, in strides.
 pub(crate) const SPACING: usize = 64;
 
-/// The least difference between a group's alignment and its size, in bytes. General allocators put
-/// a header in front of each block, so a group as large as its alignment would leave no room for
-/// the header of the next block. The next group would then start a whole alignment later.
+/// The smallest difference between a group's alignment and its size, in bytes. General allocators
+/// put a header in front of each block, so a group as large as its alignment would leave no room
+/// for the header of the next block. The next group would then start a whole alignment later.
 const SLACK: usize = 16;
 
 /// Size of a cache line, in bytes. Parts that different threads write do not share a line.
@@ -45,8 +45,8 @@ pub(crate) const SLOTS: usize = if cfg!(ephemera_loom) { 2 } else { 63 };
 /// The largest number of pages in a group.
 const PAGES: usize = if cfg!(ephemera_loom) { 2 } else { 256 };
 
-/// The number of pages that a type's largest group should have, unless the group's alignment would
-/// then exceed [`LARGEST`].
+/// The number of pages that a type's largest group should at least have, unless the group's
+/// alignment would then exceed [`LARGEST`].
 const GOAL: usize = if cfg!(ephemera_loom) { 2 } else { 8 };
 
 /// The smallest alignment of a group, in bytes.
@@ -129,8 +129,8 @@ impl ArenaGeometry {
         }
         match Self::lay_out(group, 1, stride, align, sizes) {
             Some(it) if it.first < room && (room - it.first) / stride > 0 => {
-                // Limits the memory for a first value to `LARGEST` bytes, or to the bytes that one
-                // value needs.
+                // Limit the memory for a first value to `LARGEST` bytes, or to the bytes that one
+                // value needs if these are more.
                 let slots = if group > LARGEST { 1 } else { (room - it.first) / stride };
                 Some(Self { slots, ..it })
             }
@@ -219,7 +219,7 @@ mod tests {
         ArenaGeometry::new(size, align, SIZES)
     }
 
-    /// Asserts the properties that every layout with pages has.
+    /// Asserts the properties that every layout with pages must have.
     fn check(it: &ArenaGeometry, size: usize, align: usize) {
         assert!(it.group.is_power_of_two() && it.pages > 0);
         assert!((1..=63).contains(&it.slots) && it.all().count_ones() as usize == it.slots);

@@ -51,11 +51,11 @@
 //! * **Without a request**: a thread that needs a page sometimes looks for empty groups among its
 //!   own. The thread frees the groups that two looks in a row found empty ([`Trim::Idle`]).
 //! * **After a hand-over**: if other threads drop many values of a thread, the thread's part of the
-//!   arena grows to about 2 MiB. The pages that the other threads freed then rest until their cache
-//!   lines have left the caches of the other cores. At most four parts, of all arenas together,
-//!   grow in this way at the same time. After the thread begins to drop its values itself, it frees
-//!   these pages without a request. An arena with a limit or with [`Trim::Manual`] does not grow in
-//!   this way.
+//!   arena grows to at most about 2 MiB. The pages that the other threads freed then rest until
+//!   their cache lines have left the caches of the other cores. At most four parts, of all arenas
+//!   together, grow in this way at the same time. After the thread begins to drop its values
+//!   itself, it frees these pages without a request. An arena with a limit, with [`Trim::Manual`]
+//!   or with values of more than 4 KiB does not grow in this way.
 //! * **On request**: [`SharedArena::trim`] frees the empty groups of the calling thread and of
 //!   exited threads, and the groups that no thread owns. It also asks the other threads to free
 //!   their empty groups when they next need a page. A new thread may take over the pages of an
@@ -76,9 +76,9 @@
 //! One case takes longer: a thread drops a value that it allocated itself, and during that drop
 //! another thread drops the arena. The value's group is then freed when the first thread next runs
 //! out of slots, drops another value of a dropped arena, or exits. Creating or dropping any arena
-//! may also free the group, because it looks at a few groups in this state. [`trim_all`] looks at
-//! all groups in this state. The state of the dropped arena, about a kilobyte, may stay as long as
-//! the group.
+//! can also free the group, because each creation or drop looks at a few groups in this state.
+//! [`trim_all`] looks at all groups in this state. The state of the dropped arena, about a
+//! kilobyte, may stay as long as the group.
 //!
 //! # One copy in a process
 //!
@@ -188,7 +188,8 @@ pub use handle::{AllocRc, ArenaRc, PoolBox};
 #[cfg(feature = "alloc")]
 pub use stats::Stats;
 
-/// Frees all dropped arenas that have no live slots, and returns the number of these arenas.
+/// Frees all dropped arenas that have no live slots, except those at which another thread is
+/// looking at the same time. Returns the number of arenas that this call freed.
 ///
 /// Programs rarely need this function. Usually the drop of the last value frees an arena's memory,
 /// and otherwise a later creation or drop of any arena does. The call takes time linear in the

@@ -24,8 +24,8 @@ pub(crate) struct ShardOwner<'s> {
 
 impl<'s> ShardOwner<'s> {
     /// # Safety
-    /// This thread holds the record of `shard`, or is the only thread of its pool. The arena of
-    /// `store` is not dropped during `'s` (O1).
+    /// `shard` is a shard of `store`. This thread holds the shard's record, or is the only thread
+    /// of the pool. The arena of `store` is not dropped during `'s` (O1).
     pub(crate) unsafe fn new(store: &'s ArenaStore, shard: ShardPtr) -> Self {
         Self { store, shard }
     }
@@ -34,7 +34,8 @@ impl<'s> ShardOwner<'s> {
         self.store.geometry()
     }
 
-    /// Drains the inbox: books remote frees, and returns the number of slots that they freed.
+    /// Drains the inbox: books the remote frees in it, and returns the number of slots that they
+    /// freed.
     pub(crate) fn book_inbox(self) -> usize {
         let (mut pages, mut freed) = (0, 0);
         // SAFETY: this thread holds the record or is the pool's only thread, so no other thread

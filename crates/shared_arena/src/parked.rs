@@ -57,7 +57,7 @@ const FINISHED_AT_ONCE: usize =
 
 /// Closes a shard whose owner may be inside a local free, and parks it if groups are left. Returns
 /// the number of parts that the closing thread must leave in the store's count: one for each queued
-/// group, and one for the shard in its bag.
+/// group and one for the shard in its bag, or 0 if no group is left.
 ///
 /// # Safety
 /// The caller drops the arena of `store`, and parks or closes each of its shards once.
@@ -84,15 +84,16 @@ pub(crate) unsafe fn park(world: &ArenaWorld, store: NonNull<ArenaStore>, shard:
     left
 }
 
-/// Handles the shards and requests that were left for the holder of `record`, if the record has no
-/// holder. A thread must call this after it pushes a shard into the record's bag, and after it
-/// releases a lease of the record.
+/// If `record` has no holder, visits the record's bag with the bound `most`, and so handles the
+/// shards and requests that were left for a holder. A thread must call this after it pushes a shard
+/// into the record's bag, and after it releases a lease of the record.
 pub(crate) fn look_behind_the_owner(world: &ArenaWorld, record: &Record<ArenaRecord>, most: usize) {
     if cfg!(ephemera_weaken = "arena_no_second_look") {
         return;
     }
-    // ORDERING: SeqCst. Pairs with itself, in `look_behind_the_owner`. Publishes: the shard in the
-    // bag, or the release of the lease. One of the two threads sees the write of the other.
+    // ORDERING: SeqCst. Pairs with itself, in `look_behind_the_owner`, and with `parked::visit`.
+    // Publishes: the shard in the bag, or the release of the lease. One of the two threads sees the
+    // write of the other.
     fence(Ordering::SeqCst);
     if record.is_free() && !record.data().parked.is_empty() {
         visit(world, record, Visitor::Successor, most);
@@ -121,8 +122,8 @@ pub(crate) fn look(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>) {
     }
 }
 
-/// Looks at all parked shards, and returns the number of freed stores. `mine` is the record that
-/// this thread holds, if any.
+/// Looks at all parked shards, except those in bags that other threads are visiting. Returns the
+/// number of stores that it freed. `mine` is the record that this thread holds, if any.
 pub(crate) fn look_at_all(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>) -> usize {
     let waiting = world.registry.records().filter(|record| !record.data().parked.is_empty());
     waiting.map(|record| visit(world, record, Visitor::of(record, mine), usize::MAX)).sum()
@@ -136,8 +137,8 @@ fn note(world: &ArenaWorld, record: &Record<ArenaRecord>) {
     }
 }
 
-/// Handles a free that counted the last slot of a group of a dropped arena. Returns the number of
-/// freed stores.
+/// Frees a group of a dropped arena after its last slot was counted, or leaves the group for the
+/// turn-holder. Returns the number of freed stores.
 ///
 /// # Safety
 /// The caller counted the last slot of the group, and does not touch the group again.
@@ -202,8 +203,9 @@ unsafe fn serve(world: &ArenaWorld, store: NonNull<ArenaStore>, shard: ShardPtr,
 }
 
 /// Looks at up to `most` groups of a shard whose turn the caller has, and returns the number of
-/// freed groups. The owner's look (`own`) starts at the front and takes the groups off the queue. A
-/// look by another thread continues where the last look by a thread other than the owner stopped.
+/// freed groups, which the caller must take off the store's count. The owner's look (`own`) starts
+/// at the front and takes the groups off the queue. A look by another thread continues where the
+/// last look by a thread other than the owner stopped.
 fn look_at(world: &ArenaWorld, store: &ArenaStore, shard: ShardPtr, own: bool, most: usize) -> usize {
     let (first, cursor) = (shard.groups().get(), shard.cursor().get());
     let mut rest = if own || cursor.is_null() { first } else { cursor };
@@ -241,8 +243,9 @@ fn look_at(world: &ArenaWorld, store: &ArenaStore, shard: ShardPtr, own: bool, m
 }
 
 /// Visits the bag of a record in the role `visitor`: looks at up to `most` new shards and up to
-/// `most` old ones. Returns the number of freed stores, which is 0 if another thread is visiting
-/// the bag.
+/// `most` old ones. Repeats the visit, up to [`ROUNDS`] visits in total, if requests were left or
+/// the record has lost its holder. Returns the number of freed stores, which is 0 if another thread
+/// is visiting the bag.
 pub(crate) fn visit(
     world: &ArenaWorld,
     record: &Record<ArenaRecord>,
@@ -270,10 +273,10 @@ pub(crate) fn visit(
         drop(lease);
         drop(visit);
         // ORDERING: SeqCst. Pairs with `look_behind_the_owner` and `Bag::visit_or_wish`. Publishes:
-        // that the gate is open, and the lease released.
+        // that the gate is open and the lease is released.
         fence(Ordering::SeqCst);
         // This thread may be the only one that can notice that the record is free. The record's
-        // holder may have exited while this thread had shards from the bag, or another thread may
+        // holder can have exited while this thread had shards from the bag, or another thread can
         // have pushed a shard while this thread had the lease.
         let waits = if leased { bag.has_news() } else { visitor != Visitor::Holder && !bag.is_empty() };
         let ended = waits && record.is_free();
@@ -290,8 +293,10 @@ pub(crate) fn visit(
     freed
 }
 
-/// Looks at the shard `item`, which `visit` has taken out of the bag. Keeps the shard for another
-/// visit if it still has a queued group. Returns the number of freed stores.
+/// Handles the shard `item`, which `visit` has taken out of the bag: looks at it, unless `visitor`
+/// is a finisher or another thread has the turn. Then keeps the shard for another visit if it still
+/// has a queued group, and otherwise takes its part off the store's count. Returns the number of
+/// freed stores.
 fn look_into(
     world: &ArenaWorld,
     visit: &mut Visit<'_, Shard>,
@@ -311,9 +316,9 @@ fn look_into(
         };
     if has_turn {
         let most = if own { most.max(OWN_LOOKS) } else { most };
-        // SAFETY: the bag's part keeps the store live.
+        // SAFETY: the shard is still a part of its store, so the store is live.
         let gone = look_at(world, unsafe { store.as_ref() }, shard, own, most);
-        // SAFETY: this thread has the turn, and the bag's part of the store.
+        // SAFETY: this thread has the turn, and only it may take off the shard's part of the store.
         freed += unsafe { serve(world, store, shard, gone) };
     }
     if !shard.groups().get().is_null() {
@@ -321,7 +326,7 @@ fn look_into(
         return freed;
     }
     world.parked.fetch_sub(1, Ordering::Relaxed);
-    // SAFETY: this takes off the bag's part. The shard is out of the bag and has no queued group,
+    // SAFETY: this takes off the shard's part. The shard is out of the bag and has no queued group,
     // so no thread needs to look at it.
     freed + world.freed(unsafe { ArenaStore::part(store, 1) })
 }

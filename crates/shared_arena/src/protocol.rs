@@ -35,11 +35,11 @@ pub(crate) unsafe fn claim_slow(
     // SAFETY: the caller holds the record.
     let make = || unsafe { store.make_shard(record.data().seat(), identity(record)) };
     let shard = make().or_else(|refused| {
-        // Empty groups of exited threads may hold the bytes that the shard needs.
+        // Empty groups of exited threads can hold the bytes that the shard needs.
         scavenge(world, store, true);
         look_at_all(world, Some(record), refused);
         let mut shard = make();
-        // Frees one group at a time, because unbound groups may be reserved capacity.
+        // Free one group at a time, because unbound groups can be reserved capacity.
         while shard.is_err() && store.release_one_unbound() {
             shard = make();
         }
@@ -50,7 +50,7 @@ pub(crate) unsafe fn claim_slow(
     if let Some(slot) = owner.serve() {
         return Ok(slot);
     }
-    // Makes empty groups of exited threads available before asking the global allocator.
+    // Make empty groups of exited threads available before the global allocator is asked.
     scavenge(world, store, false);
     owner.serve_or_grow().or_else(|refused| {
         scavenge(world, store, true);
@@ -69,8 +69,9 @@ fn look_at_all(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>, refused: 
 }
 
 /// Frees memory after `refused`, the refusal of a page's counts. Frees the empty groups of the
-/// shards that [`shrink`] trims, and parked groups unless a limit refused. Then reserves the bytes
-/// of the counts with [`trim::reserve_counts`], and returns its result.
+/// shards that [`shrink`] trims, and parked groups unless a limit refused the counts. Then reserves
+/// the bytes of the counts with [`trim::reserve_counts`]. Returns `None` if the limit still does
+/// not allow these bytes.
 ///
 /// # Safety
 /// If `record` is `Some`, the caller holds that record.
@@ -88,8 +89,8 @@ pub(crate) unsafe fn make_room_for_counts<'s>(
 
 /// Unbinds the empty groups of each shard whose record no thread holds, so that any shard can bind
 /// them. Unless `thorough` is set, skips shards that probably have no empty group. The record of
-/// such a shard has had no new holder since `scavenge` last trimmed the shard, and remote frees of
-/// fewer than an eighth of the shard's pages have been booked since then.
+/// such a shard has had no new holder since `scavenge` last trimmed the shard. Since then, the
+/// number of pages taken out of the shard's inbox is less than an eighth of the shard's pages.
 fn scavenge(world: &ArenaWorld, store: &ArenaStore, thorough: bool) {
     for shard in store.shards() {
         with_lease(world, shard, |record| {
@@ -108,8 +109,8 @@ fn scavenge(world: &ArenaWorld, store: &ArenaStore, thorough: bool) {
     }
 }
 
-/// Leases the record of `shard` and calls `visit` with it. Returns `None` without calling `visit`
-/// if another thread holds the record.
+/// Leases the record of `shard`, calls `visit` with the record, and returns the result. Returns
+/// `None` without calling `visit` if this or another thread holds the record.
 fn with_lease<R>(
     world: &ArenaWorld,
     shard: ShardPtr,
@@ -144,7 +145,7 @@ pub(crate) unsafe fn shrink(
 }
 
 /// Frees the empty groups of the caller's shard and of shards whose record no thread holds. Returns
-/// their number.
+/// the number of freed groups.
 ///
 /// # Safety
 /// If `record` is `Some`, the caller holds that record.
@@ -161,14 +162,14 @@ unsafe fn trim_shards(world: &ArenaWorld, store: &ArenaStore, record: Option<&Re
     count
 }
 
-/// Frees the slot with the bit `bit` in the page with the far part `far`. The page belongs to a
-/// record that this thread does not hold, or the arena was dropped. If the result is `Some(last)`,
-/// the caller must call [`finish_counted`] with `last`, which says whether the slot was the last
-/// live one of its group.
+/// Frees the slot with the bit `bit` in the page with the far part `far`. The page must belong to a
+/// record that this thread does not hold, or the arena must be dropped. If the result is
+/// `Some(last)`, the caller must call [`finish_counted`] with `last`, which says whether the slot
+/// was the last live one of its group.
 ///
 /// # Safety
-/// The slot was claimed from that page, which is in `group`. The group belongs to an arena of
-/// `world`. The caller does not use the slot again.
+/// The caller owns the slot, which was claimed from that page, and does not use it again. The page
+/// is in `group`, which belongs to an arena of `world`.
 #[inline]
 pub(crate) unsafe fn free_remote(
     world: &ArenaWorld,
@@ -196,8 +197,8 @@ pub(crate) unsafe fn free_remote(
 /// in registers.
 ///
 /// # Safety
-/// The page with the far part `far` is in `group`. This thread set `bit` in the foreign word of
-/// `far`, and found `old` there.
+/// The page with the far part `far` is in `group`, which belongs to an arena of `world`. This
+/// thread set `bit` in the foreign word of `far`, and found `old` there.
 #[cold]
 #[inline(never)]
 unsafe fn push_or_count(group: PageGroupPtr, far: NonNull<Far>, bit: u64, old: u64, world: &ArenaWorld) {
@@ -226,8 +227,8 @@ pub(crate) unsafe fn finish_counted(world: &ArenaWorld, group: PageGroupPtr, las
     }
 }
 
-/// Drops the arena of `store`. Groups with live slots stay until their last slot is freed. `mine`
-/// is the record that the caller holds, if any.
+/// Drops the arena of `store`. Groups with live slots stay at least until their last slot is freed.
+/// `mine` is the record that the caller holds, if any.
 ///
 /// # Safety
 /// The caller drops the arena: no thread uses it except through handles to its slots. If `mine` is

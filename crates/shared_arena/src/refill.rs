@@ -1,6 +1,6 @@
 //! Defines the slow path of a claim. The owner of a shard looks for a slot in its own pages, then
 //! among remote frees, then in groups that no shard has. Last, it asks the global allocator for a
-//! group.
+//! group. An owner whose pages rest can add a group before it looks among the remote frees.
 
 use core::ptr::{self, NonNull};
 
@@ -23,8 +23,8 @@ const LOOK_EVERY: usize = 64;
 
 impl ShardOwner<'_> {
     /// Claims a slot from the shard's pages, remote frees, or groups that no shard has. Allocates a
-    /// group only to let pages rest. Returns `None` if the shard must allocate a group to serve the
-    /// claim.
+    /// group only to let pages rest. Returns `None` if it finds no slot; the caller must then
+    /// allocate a group.
     pub(crate) fn serve(self) -> Option<NonNull<u8>> {
         self.obey();
         loop {
@@ -83,8 +83,9 @@ impl ShardOwner<'_> {
         }
     }
 
-    /// Makes a page with free slots the current page: the same page again, or the first page of the
-    /// list. Returns `false` if no page has free slots.
+    /// Refills `bits` from the current page. If that page is full, first makes the first page of
+    /// the list the current page. Returns `false` if the current page is full and the list is
+    /// empty.
     fn next_page(self) -> bool {
         let shard = self.shard;
         // SAFETY: the current page belongs to a group of this shard, so the group is live (G1).
@@ -119,12 +120,13 @@ impl ShardOwner<'_> {
         true
     }
 
-    /// Returns the first page of the list and its group. The owner claims from this page next.
+    /// Returns the first page of the list, from which the owner claims next, and its group. Returns
+    /// `None` if the list is empty.
     ///
-    /// If a look found the page's group empty, the owner drains the inbox first, which puts
-    /// refilled pages at the front of the list. This keeps idle groups idle while remote frees
-    /// refill the other groups. Otherwise the owner would rotate through all its pages, and each
-    /// look would find every group used.
+    /// If a look found the page's group empty and no pages rest, the owner drains the inbox first.
+    /// This puts refilled pages at the front of the list. So idle groups stay idle while remote
+    /// frees refill the other groups. Without the drain, the owner would rotate through all its
+    /// pages, and each look would find every group used.
     fn first_page(self) -> Option<(PageGroupPtr, NearPtr)> {
         let first = || {
             // SAFETY: pages on the list belong to groups of this shard, so the groups are live
@@ -165,7 +167,7 @@ impl ShardOwner<'_> {
         }
     }
 
-    /// Binds a group that no shard has. Returns whether there was one.
+    /// Binds a group that no shard has. Returns `false` if there is none or the gate stays shut.
     fn bind_unbound(self) -> bool {
         self.store.has_unbound()
             && self.store.pop_unbound(ArenaStore::enter, |group| self.bind(group)).is_some()
@@ -178,7 +180,7 @@ impl ShardOwner<'_> {
         group.shard().set(shard.as_ptr().cast());
         group.record().set(shard.record().cast_mut());
         group.idle().set(0);
-        // Pushes the pages in reverse, so that the owner claims from the first page first.
+        // Push the pages in reverse, so that the owner claims from the first page first.
         for page in (0..group.pages()).rev() {
             let near = group.near(self.geometry(), page);
             near.next().set(shard.avail().get());
@@ -190,7 +192,7 @@ impl ShardOwner<'_> {
     }
 
     /// Allocates and binds a group with as many pages as the shard has, up to the type's maximum.
-    /// If the limit or the global allocator refuses that group, the new group has one page.
+    /// If the limit or the global allocator refuses that group, tries a group of one page.
     pub(crate) fn grow(self) -> Result<(), Refused> {
         let pages = self.shard.pages().get().clamp(1, self.geometry().pages.max(1));
         let group = self.store.make_group(pages).or_else(|refused| match pages {
@@ -203,8 +205,8 @@ impl ShardOwner<'_> {
 }
 
 /// Counts a slow path, and returns the number of slow paths since the last look for idle groups. In
-/// a steady state, a thread takes slow paths but may never take a page from the list, so a count of
-/// the pages taken might never trigger a look.
+/// a steady state, a thread takes slow paths, possibly without ever taking a page from the list. A
+/// count of the pages taken would then never trigger a look.
 fn served(quiet: &QuietFields) -> usize {
     if cfg!(ephemera_weaken = "arena_idle_by_pages_taken") {
         return quiet.served.get();

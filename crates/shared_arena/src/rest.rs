@@ -3,8 +3,8 @@
 //!
 //! A program may have many arenas, so the pages of at most [`AT_ONCE`] shards of a process rest at
 //! the same time. Each of these shards reserves `REST` bytes in `RESTING`, until its pages rest no
-//! longer, its owner trims it, or its arena is dropped. So four shards whose owners sleep keep the
-//! pages of all others from resting.
+//! longer, its owner trims it, or its arena is dropped. Four shards whose owners sleep can thus
+//! keep the pages of all other shards from resting.
 
 #[cfg(not(ephemera_loom))]
 use ephemera_prim::account::SharedBytes;
@@ -15,16 +15,16 @@ use crate::owner::ShardOwner;
 use crate::shard::ShardPtr;
 
 /// The maximum stride, in bytes, at which pages rest. A group of a larger stride has only one page,
-/// usually with fewer slots.
+/// usually with fewer than 63 slots.
 const LARGEST_STRIDE: usize = REST / 8 / SPACING;
 
 /// The minimum total size, in bytes, of a shard's pages at which they rest. The lines of fewer
 /// pages stay in the caches of both cores, so it is faster to reuse the pages immediately.
 const LEAST: usize = 32 << 10;
 
-/// The maximum number of pages to which a shard grows so that they rest. Without this bound, a
-/// shard of small slots would need thousands of pages, whose bits and handle counts take more than
-/// `REST` bytes.
+/// The number of pages at which a shard stops growing to let pages rest, even if its pages take
+/// fewer than `REST` bytes. Without this bound, a shard of small slots would need thousands of
+/// pages, whose bits and handle counts take more than `REST` bytes.
 const MOST_PAGES: usize = 512;
 
 /// The maximum number of shards of a process whose pages rest at the same time.
@@ -56,9 +56,9 @@ impl ShardOwner<'_> {
         freed
     }
 
-    /// Returns whether the owner claims from all of its pages before it books remote frees. If a
-    /// burst left the shard with more pages than it needs to let them rest, they do not rest, so
-    /// that looks for idle groups free some of them.
+    /// Returns whether the shard's pages rest, that is, whether the owner claims from all of its
+    /// pages before it books remote frees. Pages do not rest while the shard has more pages than
+    /// resting needs, for example after a burst. Looks for idle groups can then free the surplus.
     pub(crate) fn has_resting(self) -> bool {
         let goal = self.goal();
         goal != 0
@@ -66,7 +66,8 @@ impl ShardOwner<'_> {
             && !cfg!(ephemera_weaken = "resting_groups_are_idle")
     }
 
-    /// Returns whether the next page should be a new one, so that the others rest longer.
+    /// Returns whether the shard has fewer pages than resting needs, so that the next page should
+    /// be a new one.
     pub(crate) fn grows_for_rest(self) -> bool {
         self.shard.pages().get() < self.goal()
     }
@@ -78,16 +79,18 @@ impl ShardOwner<'_> {
     }
 }
 
-/// Ends the rest of a shard's pages. The shard's owner calls this, or the thread that drops the
-/// arena: no `ShardOwner` exists then (O1), so the owner does not use the shard's `Rest`.
+/// Ends the rest of a shard's pages. Only the shard's owner or the thread that drops the arena may
+/// call this. During the drop, no `ShardOwner` exists (O1), so the owner does not use the shard's
+/// `Rest`.
 pub(crate) fn end(shard: ShardPtr) {
     if shard.quiet().rest.end() {
         release();
     }
 }
 
-/// Reserves bytes for a shard whose pages are about to rest. Returns `false` if the pages of
-/// [`AT_ONCE`] other shards rest already.
+/// Reserves bytes for a shard whose pages are about to rest, and returns `true`. Returns `false`
+/// without reserving bytes if the pages of [`AT_ONCE`] other shards rest already, and always in
+/// models.
 fn reserve() -> bool {
     #[cfg(not(ephemera_loom))]
     return RESTING.reserve(REST).is_ok() || cfg!(ephemera_weaken = "all_shards_rest");

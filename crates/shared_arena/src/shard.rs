@@ -11,8 +11,8 @@
 //! A claim takes the slot in `hot`, or else one of `bits`. If both are empty, the claim takes the
 //! slow path (`refill`), which fills `bits` with up to 63 slots. A local free puts its slot into
 //! `hot` if `hot` is empty. Otherwise it sets the slot's bit in the word of the slot's page, and
-//! links the page if the page was full. Only methods of the arena look for empty groups, so a local
-//! free need not know whether the arena is live.
+//! links the page if the page was full. Only the arena's methods and its drop look for empty
+//! groups, so a local free need not know whether the arena is live.
 
 use core::ptr::{self, NonNull};
 
@@ -43,8 +43,8 @@ pub(crate) struct Shard {
     current: OwnerPtr<NearPart>,
     avail: OwnerPtr<NearPart>,
     groups: OwnerPtr<PageGroup>,
-    /// The identity of the owner, which each group of this shard has in its header: the address of
-    /// a record, or the mark of a pool.
+    /// The identity of the owner, which each group of this shard stores in its header: the address
+    /// of a record, or the mark of a pool.
     record: *const (),
     /// The number of pages in all groups of this shard.
     pages: OwnerUsize,
@@ -59,7 +59,7 @@ pub(crate) struct QuietFields {
     /// The store to which this shard belongs. `ArenaStore::of` casts this pointer back.
     store: *const (),
     /// The number of slow paths since the owner last looked for idle groups, except those while
-    /// pages rest.
+    /// pages rest and those that trim on request.
     pub(crate) served: OwnerUsize,
     /// Decides whether pages rest.
     pub(crate) rest: Rest,
@@ -72,7 +72,7 @@ pub(crate) struct QuietFields {
     pub(crate) entered: OwnerUsize,
 }
 
-/// The words that other threads write, on other cache lines than the owner's fields.
+/// The words that other threads write. They are not on the cache lines of the owner's fields.
 #[derive(Debug)]
 #[repr(C)]
 struct ShardRemote {
@@ -131,8 +131,9 @@ impl Shard {
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 impl Linked for Shard {
     fn link(item: NonNull<Self>) -> NonNull<BagLink<Self>> {
-        // SAFETY: a shard that is in a bag, or that a visitor has, is a part of its store, so the
-        // store and the shard are live (S1).
+        // SAFETY: a shard in a bag, or with a visitor, is a part of its store. While the closing
+        // thread pushes the shard, that thread's own part remains. So the store and the shard are
+        // live (S1).
         let link = unsafe { &raw mut (*item.as_ptr()).remote.link };
         // SAFETY: the address of a field of a live shard is not null.
         unsafe { NonNull::new_unchecked(link) }
@@ -174,13 +175,13 @@ impl ShardPtr {
         NonNull::new(shard).map(Self)
     }
 
-    /// Returns the shard to which `group` is bound.
+    /// Returns the shard to which `group` was last bound.
     ///
     /// # Safety
-    /// The group is bound: one of its slots was claimed and is not freed.
+    /// The group was bound to a shard: one of its slots was claimed.
     #[inline]
     pub(crate) unsafe fn of(group: PageGroupPtr) -> Self {
-        // SAFETY: the shard of a bound group is not null.
+        // SAFETY: the group was bound, and its pointer to the shard is never set back to null.
         let shard = unsafe { NonNull::new_unchecked(group.shard().get().cast()) };
         // S1: shards live as long as the store, and the store as long as its groups.
         Self(shard)
@@ -274,12 +275,12 @@ impl ShardPtr {
         Some(unsafe { NonNull::new_unchecked(slot) })
     }
 
-    /// Frees a slot of a group of this shard. Only the owner may call this. After the write that
-    /// frees the slot, this function does not touch the group (E2).
+    /// Frees a slot of a group of this shard. After the write that frees the slot, this function
+    /// does not touch the group (E2).
     ///
     /// # Safety
-    /// `group` belongs to this shard, `slot` was claimed from `group`, and the caller does not use
-    /// the slot again.
+    /// This thread owns the shard, and `group` belongs to the shard. `slot` was claimed from
+    /// `group`, and the caller does not use the slot again.
     #[inline]
     pub(crate) unsafe fn put(self, geometry: &ArenaGeometry, group: PageGroupPtr, slot: NonNull<u8>) {
         used(geometry, slot);
@@ -300,7 +301,7 @@ impl ShardPtr {
     }
 
     /// Frees the slot with the bit `slot` in a page that was full. Links the page first, because
-    /// the group may be freed as soon as the slot is free.
+    /// another thread can free the group as soon as the slot is free.
     #[cold]
     #[inline(never)]
     fn put_first(self, group: PageGroupPtr, near: NearPtr, slot: u64) {
@@ -320,7 +321,7 @@ impl ShardPtr {
     }
 
     /// Sets the bits of freed slots in their page's word, and links the page if it was full. Only
-    /// the owner may call this, and only slow paths do.
+    /// the owner may call this.
     pub(crate) fn book(self, near: NearPtr, slots: u64) {
         let bits = near.bits();
         if bits.is_unlisted() {
@@ -329,8 +330,8 @@ impl ShardPtr {
         near.local().set(bits.with(slots).word());
     }
 
-    /// Returns the hot slot and the slots in `bits` to their pages' words. `hot` and `bits` are
-    /// empty afterwards.
+    /// Moves the hot slot and the slots in `bits` back into their pages' words. `hot` and `bits`
+    /// are empty afterwards.
     pub(crate) fn flush_front(self, geometry: &ArenaGeometry) {
         if let Some(slot) = NonNull::new(self.hot().get()) {
             self.hot().set(ptr::null_mut());
@@ -347,9 +348,8 @@ impl ShardPtr {
         self.bits().set(0);
     }
 
-    /// Returns the free slots of a page that the page's word does not have. These are the hot slot
-    /// and the slots in `bits`, if they belong to this page. This function only reads, so any
-    /// thread may call it.
+    /// Returns the free slots of a page that are not in the page's word: the hot slot and the slots
+    /// in `bits`, if they belong to this page. This function only reads, so any thread may call it.
     pub(crate) fn front_slots(self, geometry: &ArenaGeometry, group: PageGroupPtr, page: usize) -> u64 {
         let mut slots = 0;
         // `observe` makes all accesses to the slot before its free visible to this thread.

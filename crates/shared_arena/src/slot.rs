@@ -26,8 +26,8 @@ pub(crate) trait ArenaKind {
     /// Frees a slot without dropping its value.
     ///
     /// # Safety
-    /// `slot` was claimed from an arena of this kind. The calling thread may free it, and the
-    /// caller does not use it again.
+    /// `slot` was claimed from an arena of this kind for `T`. The calling thread is allowed to free
+    /// the slot, and the caller does not use it again.
     unsafe fn free<T>(slot: NonNull<T>);
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn pool_mark() -> *const () {
 ///
 /// # Safety
 /// The caller owns `slot` and does not use the value in it again. The slot was claimed from an
-/// arena of this crate.
+/// arena of this crate for `T`.
 #[inline]
 unsafe fn leave<T>(slot: NonNull<T>) -> PageGroupPtr {
     // SAFETY: the caller owns the slot and does not use its value again.
@@ -91,8 +91,8 @@ unsafe fn free_remote<T>(group: PageGroupPtr, slot: NonNull<T>) {
     // stride cheap.
     let geometry = &Of::<T>::GEOMETRY;
     let position = geometry.position(slot.addr().get() & (geometry.group - 1));
-    // SAFETY: the slot was claimed from `group`, and `position` names the slot's page and bit. The
-    // caller does not use the slot again.
+    // SAFETY: the caller owns the slot, which was claimed from `group`, and does not use it again.
+    // `position` names the slot's page and bit.
     unsafe { thread::free_remote(group, group.far(geometry, position.page), 1 << position.slot) };
 }
 
@@ -236,8 +236,8 @@ impl<T, H: ArenaKind> ClaimedSlot<T, H> {
         self.keep()
     }
 
-    /// Sets the counts of this slot to one strong handle. Allocates the counts of the slot's page
-    /// if the page has none.
+    /// Sets the counts of this slot to one strong handle. First allocates the counts of the slot's
+    /// page if the page has none.
     ///
     /// # Errors
     /// Returns [`Refused`] if the limit or the global allocator refuses the memory for the page's
@@ -250,10 +250,12 @@ impl<T, H: ArenaKind> ClaimedSlot<T, H> {
     }
 
     /// Retries [`Self::start_counts`] after `refused`, the refusal of the counts of this slot's
-    /// page. Returns this slot or another one, with its counts started.
+    /// page. Returns this slot or a different one, with its counts started. On failure, frees the
+    /// slot and returns a refusal.
     ///
-    /// `make_room` frees the empty groups and reserves the bytes of a page's counts.
-    /// `prefer_used` makes `claim` return a slot of a partly used page, if there is one.
+    /// `make_room` frees the empty groups and reserves the bytes of a page's counts, or returns
+    /// `None` if there is still no room. `prefer_used` makes `claim` prefer slots of partly used
+    /// groups.
     #[cold]
     #[inline(never)]
     pub(crate) fn retry_counts<'s>(
@@ -268,7 +270,7 @@ impl<T, H: ArenaKind> ClaimedSlot<T, H> {
             self.start_counts(store)?;
             return Ok(self);
         }
-        // After `make_room`, only the group of this slot can become empty. Another page may have
+        // After `make_room`, only the group of this slot can become empty. Another page can have
         // both counts and a free slot.
         let (group, _) = locate(self.place);
         let (address, pages) = (group.as_ptr(), group.pages());
@@ -283,8 +285,8 @@ impl<T, H: ArenaKind> ClaimedSlot<T, H> {
             // If the drop above left the first slot's group empty, `make_room` can free that group.
             Some(slot)
         } else if pages > 1 {
-            // If the drop leaves the group empty, `make_room` can free that group, which may leave
-            // room for a group with fewer pages and for the counts.
+            // If this drop leaves the group empty, `make_room` can free that group. Its bytes can
+            // be enough for a group with fewer pages and for the counts.
             drop(slot);
             None
         } else {
@@ -332,7 +334,7 @@ fn locate<T>(place: NonNull<T>) -> (PageGroupPtr, Position) {
 #[inline]
 pub(crate) unsafe fn count_of<'a, T>(place: NonNull<T>) -> &'a Count {
     let (group, position) = locate(place);
-    // SAFETY: the page got its counts before the handle was made.
+    // SAFETY: `make_counts` made the page's array before the handle was made.
     let count: *const Count = unsafe { group.count(&Of::<T>::GEOMETRY, position.page, position.slot) };
     // SAFETY: the counts live while a slot of the group is in use.
     unsafe { &*count }

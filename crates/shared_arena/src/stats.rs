@@ -7,7 +7,7 @@ use crate::store::ArenaStore;
 /// The memory that an arena holds from the global allocator, and how much of it is in use.
 ///
 /// The numbers are exact while no other thread uses the arena. The arena does not count its slots,
-/// so each call walks all pages.
+/// so each call to `statistics` walks all pages.
 ///
 /// # Examples
 ///
@@ -35,16 +35,16 @@ pub struct Stats {
     pub slots: usize,
     /// The number of live slots. A slot is live while it has a value or a weak handle.
     pub slots_live: usize,
-    /// The bytes that the arena holds from the global allocator: pages, counts of counted handles,
-    /// and its own state.
+    /// The bytes that the arena holds from the global allocator: its pages, the reference counts of
+    /// `ArenaRc` and `ArenaArc` handles, and its own state.
     pub bytes_held: usize,
-    /// The bytes of the values: `slots_live` times the size of a value.
+    /// The total size of the live slots' values in bytes: `slots_live` times the size of a value.
     pub bytes_live: usize,
     /// The limit on `bytes_held`, or `usize::MAX` if there is none.
     pub limit: usize,
     /// Whether this call could not read the pages, because another thread held the arena's internal
     /// lock for too long. The numbers of pages, groups and slots are then zero, as is `bytes_live`.
-    /// A bare `clone`, without the C library's `fork`, may create a child process while another
+    /// A bare `clone`, without the C library's `fork`, can create a child process while another
     /// thread of the parent holds the lock. In that child, `unread` stays true.
     pub unread: bool,
 }
@@ -56,7 +56,7 @@ impl Stats {
         self.slots - self.slots_live
     }
 
-    /// Returns the bytes that the arena holds beyond `bytes_live`.
+    /// Returns the number of bytes that the arena holds beyond `bytes_live`.
     #[must_use]
     pub fn overhead(&self) -> usize {
         self.bytes_held.saturating_sub(self.bytes_live)
@@ -78,7 +78,7 @@ impl Stats {
             None => this.unread = true,
         }
         // If another thread moves a free slot's bit from one word to another during the walk, the
-        // walk may count the slot as live. `add` never counts more live slots than a page has, so
+        // walk can count the slot as live. `add` never counts more live slots than a page has, so
         // this `min` never changes the number. It only shows that `free` cannot wrap.
         this.slots_live = this.slots_live.min(this.slots);
         this.bytes_live = this.slots_live * value_size;

@@ -115,7 +115,7 @@ pub(crate) fn shrink(store: &ArenaStore) -> bool {
     unsafe { protocol::shrink(&WORLD, store, local::bound::<ArenaRecord>()) }
 }
 
-/// Looks at a few parked shards. A thread calls this when it creates an arena.
+/// Looks at a few parked shards: see [`parked::look`].
 pub(crate) fn look() {
     parked::look(&WORLD, local::bound::<ArenaRecord>());
 }
@@ -154,11 +154,11 @@ pub(crate) fn make_room_for_counts(store: &ArenaStore, refused: Refused) -> Opti
 /// Frees a slot of a page that this thread does not own, or whose arena was dropped.
 ///
 /// # Safety
-/// The slot with the bit `bit` was claimed from the page with the far part `far` in `group`. The
-/// caller does not use the slot again.
+/// The caller owns the slot with the bit `bit` in the page with the far part `far` in `group`, and
+/// does not use the slot again.
 pub(crate) unsafe fn free_remote(group: PageGroupPtr, far: NonNull<Far>, bit: u64) {
-    // SAFETY: the slot with the bit `bit` was claimed from the page with this far part in `group`.
-    // The caller does not use the slot again.
+    // SAFETY: the caller owns the slot with the bit `bit` in the page with this far part in
+    // `group`, and does not use the slot again.
     if let Some(last) = unsafe { protocol::free_remote(&WORLD, group, far, bit) } {
         // SAFETY: `last` says whether that free counted the group's last slot, and this function
         // does not touch the group again.
@@ -167,8 +167,8 @@ pub(crate) unsafe fn free_remote(group: PageGroupPtr, far: NonNull<Far>, bit: u6
 }
 
 /// Completes a free that counted its slot: if `last`, frees the group or leaves it for the
-/// turn-holder. Then looks at the parked shards of this thread's record, because no local free is
-/// in progress on this thread.
+/// turn-holder. Then looks at the parked shards of this thread's record, as its holder: no local
+/// free is in progress on this thread.
 ///
 /// # Safety
 /// If `last`, the caller counted the last slot of the group, and does not touch the group again.
@@ -179,8 +179,8 @@ unsafe fn finish_counted(group: PageGroupPtr, last: bool) {
     // group again.
     unsafe { protocol::finish_counted(&WORLD, group, last) };
     let record = local::current::<ArenaRecord>();
-    // The bags of NOWHERE and GONE are empty, because these records never own shards, so if this
-    // bag is not empty, this thread holds the record.
+    // NOWHERE and GONE never own shards, so their bags are empty. If this bag is not empty, this
+    // thread thus holds the record.
     if !record.data().parked.is_empty() {
         parked::visit(&WORLD, record, Visitor::Holder, LOOKS);
     }

@@ -1,9 +1,9 @@
 //! Trims a shard: finds its empty groups, and frees them or leaves them for other shards. Only the
 //! owner trims a shard, and only while the arena is live.
 //!
-//! One pass over the shard's groups takes the empty groups off the shard's list, and rebuilds the
-//! list of pages with free slots. The pass runs inside the store's gate. While the arena is live,
-//! only a trim looks for empty groups; a free never does.
+//! One pass over the shard's groups takes the empty groups, or only the idle ones, off the shard's
+//! list, and rebuilds the list of pages with free slots. The pass runs inside the store's gate.
+//! While the arena is live, only a trim looks for empty groups; a free never does.
 
 use core::ptr;
 
@@ -41,13 +41,13 @@ pub(crate) enum Fate {
 
 impl ShardOwner<'_> {
     /// Drains the inbox, takes the empty groups off this shard, and frees or unbinds them as `fate`
-    /// says. Returns the number of these groups, or 0 if another thread keeps the gate shut for too
+    /// says. Returns the number of these groups, or 0 if another thread holds the gate for too
     /// long.
     pub(crate) fn trim(self, fate: Fate) -> usize {
         self.trim_behind(ArenaStore::enter_patiently, Which::Empty, fate).unwrap_or(0)
     }
 
-    /// Sorts the pages with free slots, so that the next claims take slots of partly used pages
+    /// Sorts the pages with free slots, so that the next claims take slots of partly used groups
     /// first. Also frees idle groups. If the gate stays shut, only drains the inbox.
     pub(crate) fn prefer_used_pages(self) {
         self.trim_behind(ArenaStore::enter_patiently, Which::Idle, Fate::Release);
@@ -131,7 +131,7 @@ impl ShardOwner<'_> {
 /// Reserves the bytes for a page's counts, whose allocation failed with `refused`. The caller has
 /// already freed the empty groups of shards. Returns `None` if the limit does not allow the bytes.
 ///
-/// Frees groups that no shard has: all of them if the global allocator refused the counts, else
+/// Frees groups that no shard has: all of them unless the limit refused the counts, and otherwise
 /// only as many as the limit requires.
 pub(crate) fn reserve_counts(store: &ArenaStore, refused: Refused) -> Option<ReservedBytes<'_>> {
     if !refused.by_limit() {
@@ -169,8 +169,8 @@ impl SortedPages {
         self.last = self.last.or(self.first);
     }
 
-    /// Appends `other` to this list, and returns the head. `other` has the pages of empty groups,
-    /// so the owner claims from these pages last and empty groups stay empty.
+    /// Appends `other` to this list, and returns the head. `other` contains the pages of empty
+    /// groups, so the owner claims from these pages last, and empty groups tend to stay empty.
     fn followed_by(&self, other: &Self) -> *mut NearPart {
         let behind = other.first.map_or(ptr::null_mut(), NearPtr::as_ptr);
         match (self.first, self.last) {

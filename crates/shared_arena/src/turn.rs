@@ -8,9 +8,9 @@
 //!   BUSY | group      ... and groups were left, linked by their `record`
 //! ```
 //!
-//! A thread that finds the word null takes the turn. Every other thread leaves a group or a request
-//! with one exchange, and does not touch the shard after that. Before the holder releases the turn,
-//! it handles everything that other threads left.
+//! A thread that finds the word null takes the turn. Any other thread can leave a group or a
+//! request with one exchange. A thread that has left a group does not touch the shard again. Before
+//! the holder releases the turn, it handles everything that other threads left.
 
 use core::ptr;
 
@@ -53,7 +53,8 @@ impl Turn {
         self.change(|word| word.is_null().then(|| busy(word)))
     }
 
-    /// Takes the turn, or asks its holder for a look. Returns whether the caller got the turn.
+    /// Takes the turn, or asks its holder for a look if another thread has it. Returns whether the
+    /// caller got the turn.
     pub(crate) fn take_or_ask(&self) -> bool {
         self.change(|word| Some(if word.is_null() { busy(word) } else { word.map_addr(|addr| addr | LOOK) }))
     }
@@ -85,7 +86,7 @@ impl Turn {
     }
 
     /// Takes the work that was left since the last call. If there is none, releases the turn and
-    /// returns `None`.
+    /// returns `None`. Only the turn-holder may call this.
     pub(crate) fn next(&self) -> Option<TurnWork> {
         let alone = busy(ptr::null_mut());
         // ORDERING: `TURN`. Pairs with `Turn::change`.

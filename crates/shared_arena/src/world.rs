@@ -95,14 +95,15 @@ impl ArenaWorld {
         self.parked.load(Ordering::Relaxed) != 0
     }
 
-    /// Returns the number of freed stores: 1 if `freed`, else 0. In tests, also updates the tally.
+    /// Returns the number of freed stores: 1 if `freed` is set, and 0 otherwise. In tests, also
+    /// updates the tally.
     pub(crate) fn freed(&self, freed: bool) -> usize {
         #[cfg(test)]
         self.tally.stores.fetch_sub(usize::from(freed), core::sync::atomic::Ordering::Relaxed);
         usize::from(freed)
     }
 
-    /// Counts a look at a group, for tests.
+    /// In tests, counts a look at a group.
     pub(crate) fn looked(&self) {
         #[cfg(test)]
         self.tally.looks.fetch_add(1, core::sync::atomic::Ordering::Relaxed);

@@ -19,7 +19,7 @@ static GLOBAL: CountingGlobal = CountingGlobal::new(16 << 10);
 
 type Job = [u64; 8];
 
-/// The number of values in a burst. They fill more than the 2 MiB of pages that may rest.
+/// The number of values in a burst. They fill more than the 2 MiB of pages that can rest.
 const BURST: u64 = 50_000;
 /// The number of values that a hand-over makes after the burst. Two looks for idle groups need
 /// fewer claims.
@@ -160,7 +160,7 @@ fn rounds_of_bursts_that_another_thread_drops_keep_their_pages() {
     assert_eq!((arena.statistics().pages, GLOBAL.aligned().taken), before, "pages were freed and allocated");
 }
 
-/// A page has few slots for these values, so a few hundred claims take many slow paths.
+/// A page has room for only a few of these values, so a few hundred claims take many slow paths.
 #[test]
 #[cfg_attr(miri, ignore = "150 values, each of a page, take half a minute and a gigabyte")]
 fn hand_over_of_large_values_after_a_burst_frees_the_burst() {
@@ -205,8 +205,8 @@ fn groups_of_a_sleeping_thread_are_freed_with_the_arena() {
         asleep.wait();
         let held = arena.statistics().bytes_held;
         drop_elsewhere(values.recv().expect("the owner sends"));
-        // The thread of the hand-over cannot use the groups of the sleeping thread, and its own
-        // pages rest.
+        // The thread that makes values in the hand-over cannot use the groups of the sleeping
+        // thread, and the pages of its own groups rest.
         let shared = Arc::clone(&arena);
         threads.spawn(move || hand_over(&shared, QUEUE)).join().expect("no panic");
         let after_work = arena.statistics().bytes_held;

@@ -140,8 +140,8 @@ fn end_abroad() {
     drop(value);
 }
 
-/// A thread claims one value in each of many arenas and sleeps. Other threads drop the arenas, and
-/// then the values. All memory is freed while the thread sleeps.
+/// A thread claims one value in each of many arenas and sleeps. Another thread drops the arenas,
+/// and then the values. All groups are freed while the first thread sleeps.
 #[test]
 fn conc_arenas_are_freed_while_the_owner_of_their_values_sleeps() {
     const ARENAS: usize = if cfg!(miri) { 5 } else { 1_000 };
@@ -166,7 +166,7 @@ fn conc_arenas_are_freed_while_the_owner_of_their_values_sleeps() {
     let (before, held) = (HEAP.groups(), HEAP.held());
     drop(arenas);
     assert!(HEAP.groups() >= before, "values keep their groups");
-    // Drops the values in a pseudo-random order.
+    // Drop the values in a pseudo-random order.
     let mut order = 1_usize;
     while !values.is_empty() {
         order = order.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -177,7 +177,7 @@ fn conc_arenas_are_freed_while_the_owner_of_their_values_sleeps() {
     wake.send(()).unwrap();
     owner.join().unwrap();
     assert_eq!(groups, 0, "groups wait for a sleeping thread");
-    // The state of an arena takes about a kilobyte. The states of a few arenas may stay until the
+    // The state of an arena takes about a kilobyte. The states of a few arenas can stay until the
     // next drop of an arena.
     let stays = state.saturating_sub(HEAP.held());
     assert!(stays <= 16 << 10, "{stays} of {held} bytes stay for {ARENAS} arenas");
@@ -239,8 +239,7 @@ fn the_global_allocator_may_drop_a_value_during_the_drop_of_its_pool() {
     }
     take_turn();
     let before = HEAP.held();
-    // In each round the value lies in another group. The groups before and after that group are
-    // empty.
+    // Successive rounds put the value into different groups. All other groups are empty.
     let (some, rounds) = if cfg!(miri) { (1, 1) } else { (4, 20) };
     for number in [70, 0, 200, 400][..some].repeat(rounds) {
         let pool = Pool::<Kilobyte>::new();

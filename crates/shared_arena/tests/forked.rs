@@ -1,4 +1,4 @@
-//! Tests arenas that are dropped in a forked child. At the fork, other threads of the parent may be
+//! Tests arenas that are dropped in a forked child. At the fork, other threads of the parent can be
 //! in the middle of any operation.
 #![cfg(all(feature = "std", target_has_atomic = "64", unix, not(miri)))]
 
@@ -26,7 +26,7 @@ fn end_one() {
     drop(value);
 }
 
-/// Drops many arenas, and returns whether their memory was freed.
+/// Creates and drops many arenas, and returns whether their memory was freed.
 fn ends_leave_nothing() -> bool {
     let (groups, bytes) = (HEAP.groups(), HEAP.held());
     (0..300).for_each(|_| end_one());

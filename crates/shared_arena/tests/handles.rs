@@ -131,7 +131,7 @@ fn make_mut_clones_a_shared_value() {
     assert!(ArenaRc::get_mut(&mut rc).is_none() && ArenaRc::strong_count(&rc) == 2);
     ArenaRc::make_mut(&mut rc, &pool);
     assert!(!ArenaRc::ptr_eq(&rc, &other) && ArenaRc::get_mut(&mut rc).is_some());
-    // `make_mut` may put the clone into any arena.
+    // `make_mut` can put the clone into any arena.
     let mut third = rc.clone();
     ArenaRc::make_mut(&mut third, &arena);
     let rc = ArenaRc::try_unwrap(rc).unwrap();
@@ -187,7 +187,7 @@ fn a_forgotten_handle_keeps_its_slot() {
     core::mem::forget(ArenaBox::into_pin(arena.alloc(1)));
     assert_eq!(arena.stats().0, 1);
     assert!(!arena.shrink_to_fit(), "its page stays");
-    // Takes the slot back, so that the test does not leak.
+    // Take the slot back, so that the test does not leak.
     let place = ArenaBox::into_raw(arena.alloc(2));
     // SAFETY: the pointer names the previous slot of the same page, whose handle was forgotten
     // above.

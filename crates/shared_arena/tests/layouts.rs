@@ -13,7 +13,7 @@ use shared_arena::{Arena, ArenaBox, Pool, SharedArena};
 use tally::Tally;
 
 /// Fills an arena of each kind with values. Asserts that the values are aligned, have different
-/// addresses, and stay intact until they are dropped in another order.
+/// addresses, and stay intact until they are dropped in a different order.
 fn many<T: Clone + PartialEq + Debug + Send + 'static>(count: usize, make: impl Fn(usize) -> T) {
     let check = |place: *const T, seen: &mut HashSet<usize>| {
         assert!(place.is_aligned());

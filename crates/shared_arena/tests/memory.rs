@@ -285,8 +285,8 @@ fn conc_drop_beside_the_last_values_frees_everything() {
             drop(arena);
             home.join().unwrap();
             elsewhere.join().unwrap();
-            // The owner looks at its thread exit, and counts every free that did not see the drop
-            // of the arena. No other thread looks.
+            // The owner looks at its parked shard when it exits, and counts every free that did not
+            // see the drop of the arena. No later look is needed.
             assert_eq!(groups(), before, "in round {round}");
         }
     });
@@ -314,8 +314,8 @@ fn one_value_pins_only_its_group() {
 #[test]
 #[cfg_attr(miri, ignore = "too slow: it fills many pages")]
 fn one_shrink_frees_all_empty_groups() {
-    // One trim frees all groups, although their slots were freed in a pseudo-random order. The test
-    // checks the number of pages, not the time.
+    // The slots are freed in a pseudo-random order, and one trim must then free all groups. The
+    // test checks the number of pages, not the time.
     balanced(|| {
         let arena = SharedArena::<[u64; 4]>::new();
         let mut values: Vec<_> = (0..1_000_000_u64).map(|value| arena.alloc([value; 4])).collect();

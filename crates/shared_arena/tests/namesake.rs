@@ -164,7 +164,7 @@ fn shrinking_frees_pages() {
     assert_eq!((arena.stats(), pool.stats()), ((0, 0), (0, 0)));
 }
 
-/// If a handle implemented the trait of a method, it would hide the value's method.
+/// If a handle implemented a method's trait, the handle's method would hide the value's.
 #[test]
 fn handles_do_not_hide_methods_of_values() {
     let (arena, pool) = (SharedArena::new(), Pool::new());

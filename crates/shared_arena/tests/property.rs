@@ -69,7 +69,7 @@ enum Handle {
 }
 
 impl Handle {
-    /// Returns the value, if the handle keeps it live.
+    /// Returns the value, or `None` for a weak handle, which does not keep its value live.
     fn value(&self) -> Option<&Counted> {
         match self {
             Self::Boxed(value) => Some(value),

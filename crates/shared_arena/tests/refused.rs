@@ -84,7 +84,7 @@ script!(Arena, ArenaBox, ArenaRc, try_alloc_rc);
 script!(Pool, PoolBox, ArenaRc, try_alloc_rc);
 
 /// Runs the script while the allocator refuses the calls `from..to`. Returns the number of refused
-/// requests, or `None` if the arena could not be created, and the number of calls.
+/// requests (`None` if the arena could not be created) and the number of calls to the allocator.
 fn run<A: HostileScript>(from: usize, to: usize) -> (Option<usize>, usize) {
     let alive = Rc::new(Cell::new(0));
     // Both vectors are allocated before the first refusal, so only the arena's requests are
@@ -132,7 +132,7 @@ fn script<A: HostileScript>(
         );
         let kept = boxes.len() / 10;
         boxes.truncate(kept);
-        // Keeps two values with two handles each after the first round, and none after the second.
+        // Keep two values with two handles each after the first round, and none after the second.
         counted.truncate(4 * (1 - round));
         arena.shrink();
     }
@@ -145,7 +145,7 @@ fn at_every_call<A: HostileScript>() {
     assert!(calls > 5, "{calls} calls");
     let step = if cfg!(miri) { 9 } else { 1 };
     for call in (0..calls).step_by(step) {
-        // A single refusal may have no effect: the arena can allocate a smaller group, or free
+        // A single refusal can have no effect: the arena can allocate a smaller group, or free
         // empty groups and try again.
         let _once = run::<A>(call, call + 1);
         let (refused, _) = run::<A>(call, usize::MAX);

@@ -23,7 +23,7 @@ fn make(arena: &SharedArena<Value>) -> ArenaBox<Value> {
     arena.alloc([7; 8])
 }
 
-/// Hands over values until the arena does not grow any more.
+/// Hands over values until the arena no longer grows.
 fn grow(arena: &SharedArena<Value>) {
     hand_over(400, BATCH, || make(arena));
 }
@@ -143,8 +143,8 @@ fn at_most_four_arenas_rest_at_the_same_time() {
     assert!(held(&arena) > RESTING / 2);
 }
 
-/// Lets the pages of four arenas rest, calls `end` for each arena, and asserts that the pages of a
-/// fifth arena can then rest.
+/// Lets the pages of four arenas rest, calls `end` with each of these arenas, and asserts that the
+/// pages of a fifth arena then rest.
 fn another_arena_rests_after(end: impl Fn(&SharedArena<Value>)) {
     take_turn();
     let arenas = [(); 4].map(|()| SharedArena::new());

@@ -76,8 +76,8 @@ fn exits(steps: &'static [Step]) {
                 Step::Use => drop(ARENA.alloc(there.value(0))),
             }
         }
-        // The early destructor gets values of this thread, and the late one gets values of another
-        // thread.
+        // If the steps use the arena, the early destructor gets values of this thread. A registered
+        // late destructor gets values of another thread.
         if steps.contains(&Step::Use) {
             EARLY.with_borrow_mut(|at_exit| {
                 let Some(at_exit) = at_exit else { return };

@@ -116,8 +116,8 @@ fn conc_a_thread_that_only_drops_holds_no_pages() {
     }
     drop(to);
     dropper.join().unwrap();
-    // Up to three batches are live, each new group may double the number of pages, and 2 MiB of
-    // pages may rest.
+    // Up to three batches are live, each new group can double the number of pages, and 2 MiB of
+    // pages can rest.
     let resting = (2 << 20) / (64 * size_of::<[usize; 4]>());
     assert!(most <= 2 * (4 * batch).div_ceil(63) + resting, "{most} pages");
     assert_eq!(arena.stats().0, 0);

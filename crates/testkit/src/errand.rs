@@ -1,6 +1,6 @@
 //! Defines errands: work that the suite asks a subject to do on another thread.
 //!
-//! A thread that frees the blocks of an errand leaves the second half of these blocks to the
+//! A new thread that frees the blocks of an errand leaves the second half of these blocks to the
 //! destructor of a thread-local value, which runs during thread exit. The thread registers this
 //! destructor before it first uses the allocator.
 
@@ -61,8 +61,7 @@ impl Errand {
     ///
     /// # Safety
     ///
-    /// All blocks were allocated by the allocator that the errand is run with, or by an equivalent
-    /// one.
+    /// The allocator with which the errand runs, or an equivalent one, allocated all blocks.
     pub(crate) unsafe fn free(blocks: Vec<Block>) -> Self {
         Self(Work::Free(blocks))
     }

@@ -3,8 +3,9 @@
 //!
 //! This crate is not published. The other crates use it only in tests, examples and fuzz targets.
 //!
-//! * [`backing`]: allocators to put **below** the allocator under test. They count, refuse, align
-//!   as badly as the contract allows, and check the layout of every block that is freed.
+//! * [`backing`]: allocators to put **below** the allocator under test. They count calls, refuse
+//!   calls, align blocks as badly as the contract allows, and check the layout of every block that
+//!   is freed or resized.
 //! * [`oracle`]: a check of the properties of all live blocks, by the simplest possible code.
 //! * [`ops`] and [`program`]: sequences of operations, generated from bytes, from a seed, or by
 //!   proptest.

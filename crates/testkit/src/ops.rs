@@ -142,21 +142,21 @@ pub enum Op {
     Grow {
         /// The block to resize.
         pick: u16,
-        /// The difference of sizes, or the new size.
+        /// The number of bytes to grow by, or the new size.
         by: Extent,
     },
     /// Calls `grow_zeroed` with the same alignment.
     GrowZeroed {
         /// The block to resize.
         pick: u16,
-        /// The difference of sizes, or the new size.
+        /// The number of bytes to grow by, or the new size.
         by: Extent,
     },
     /// Calls `grow` with another alignment.
     GrowAlign {
         /// The block to resize.
         pick: u16,
-        /// The difference of sizes, or the new size.
+        /// The number of bytes to grow by, or the new size.
         by: Extent,
         /// The new alignment in bytes.
         align: usize,
@@ -165,7 +165,7 @@ pub enum Op {
     GrowZeroedAlign {
         /// The block to resize.
         pick: u16,
-        /// The difference of sizes, or the new size.
+        /// The number of bytes to grow by, or the new size.
         by: Extent,
         /// The new alignment in bytes.
         align: usize,
@@ -174,14 +174,14 @@ pub enum Op {
     Shrink {
         /// The block to resize.
         pick: u16,
-        /// The difference of sizes, or the new size.
+        /// The number of bytes to shrink by, or the new size.
         by: Extent,
     },
     /// Calls `shrink` with another alignment.
     ShrinkAlign {
         /// The block to resize.
         pick: u16,
-        /// The difference of sizes, or the new size.
+        /// The number of bytes to shrink by, or the new size.
         by: Extent,
         /// The new alignment in bytes.
         align: usize,
@@ -278,7 +278,7 @@ impl OpKind {
     }
 }
 
-/// Decodes an alignment in bytes. Most alignments are those of ordinary types, some reach up to 64
+/// Decodes an alignment in bytes. Most alignments are those of ordinary types, some are up to 64
 /// KiB, and one in 256 is [`RARE_ALIGN`].
 fn align(selector: u8) -> usize {
     let selector = usize::from(selector);

@@ -101,7 +101,7 @@ impl Oracle {
     /// # Errors
     ///
     /// Returns a violation if the block lacks one of the properties 1 to 4 and 6, or 7 if `zeroed`.
-    /// In that case, the oracle no longer has the block.
+    /// In that case, the oracle no longer contains the block.
     ///
     /// # Panics
     ///

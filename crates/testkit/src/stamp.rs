@@ -19,7 +19,8 @@ use crate::rng::SplitMix;
 use crate::subject::Subject;
 use crate::suite::{Report, is_modest, run, run_exchange, run_with_failures, take_turn, try_run};
 
-/// Runs one program of `profile` for each seed.
+/// Runs one program of `profile` for each seed, and returns the combined report. Panics if no
+/// request was served.
 fn seeds_of<S: Subject>(make: impl Fn() -> S, profile: Profile) -> Report {
     let program = |seed| Program::from_seed(seed, SEED_OPS, profile);
     let report =

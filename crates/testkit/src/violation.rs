@@ -49,7 +49,7 @@ pub enum Violation {
     Changed {
         /// Address of the block.
         address: usize,
-        /// The length of the block in bytes, or that of the prefix that a resize must keep.
+        /// The length in bytes of the block, or of the prefix that a resize must keep.
         len: usize,
         /// Offset of the first changed byte.
         offset: usize,
@@ -130,13 +130,13 @@ impl Error for Violation {}
 /// The point of a run at which the suite found a violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// The call of `Subject::finish` on a new allocator, before the first operation.
+    /// The call to `Subject::finish` on a new allocator, before the first operation.
     Fresh,
     /// The operation with this index.
     Op(usize, Op),
     /// The last check of all blocks, or the frees of the remaining blocks.
     Closing,
-    /// The call of `Subject::finish` after every block was freed.
+    /// The call to `Subject::finish` after every block was freed.
     Finish,
 }
 
@@ -154,7 +154,7 @@ pub enum Refusing {
 /// A failed run: the violation, the stage of the run, and the program that reproduces it.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// The violation.
+    /// The property that the allocator violated.
     pub violation: Violation,
     /// The point of the run at which the suite found the violation.
     pub stage: Stage,

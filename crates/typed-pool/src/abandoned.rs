@@ -9,7 +9,8 @@ use ephemera_prim::sync::{AtomicUsize, Ordering};
 pub struct Abandoned {
     /// The number of pools that were dropped with live slots.
     pub pools: usize,
-    /// The number of live slots in these pools when they were dropped.
+    /// The number of live slots in these pools when they were dropped. A value without a unit
+    /// counts as a slot.
     pub slots: usize,
     /// The bytes of these pools' units, and of their blocks without a unit. This memory is never
     /// freed.
@@ -19,7 +20,8 @@ pub struct Abandoned {
 #[cfg(not(ephemera_loom))]
 static TOTAL: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
-/// Counts a pool that is dropped with `slots` live slots and never frees `bytes` bytes.
+/// Counts a pool that is dropped with `slots` live slots and leaves `bytes` bytes that are never
+/// freed. Does nothing in models.
 #[cold]
 pub(crate) fn add(slots: usize, bytes: usize) {
     #[cfg(not(ephemera_loom))]
@@ -30,7 +32,8 @@ pub(crate) fn add(slots: usize, bytes: usize) {
     let _ = (slots, bytes);
 }
 
-/// Panics with this message, or prints it to standard error where a panic would end the process.
+/// Panics with the message `words`, or prints it to standard error if a panic might end the
+/// process.
 #[cfg(all(feature = "std", debug_assertions))]
 #[cold]
 pub(crate) fn complain(words: core::fmt::Arguments<'_>) {
@@ -47,13 +50,13 @@ pub(crate) fn complain(words: core::fmt::Arguments<'_>) {
 /// Returns whether the caller may be running in the destructor of a thread-local, where a panic
 /// ends the process.
 ///
-/// The standard library offers no way to ask. A destroyed thread-local would prove that destructors
-/// are running, but a live one proves nothing, because destructors run in the reverse order of
-/// first use. This function therefore searches the backtrace for functions of the standard
-/// library's module of thread-locals. It also returns `true` during the first use of a
+/// The standard library has no function for this question. A destroyed thread-local would prove
+/// that destructors are running, but a live one proves nothing, because destructors run in the
+/// reverse order of first use. This function therefore searches the backtrace for functions of the
+/// standard library's module of thread-locals. It also returns `true` during the first use of a
 /// thread-local, and in a stripped program, where the backtrace has no function names. It returns
-/// `false` under Miri, and would do so if a future version of the standard library renamed its
-/// functions. A panic in a destructor then ends the process.
+/// `false` under Miri, and would do so if a future version of the standard library renamed that
+/// module. In these two cases, a panic in a destructor ends the process.
 #[cfg(all(feature = "std", debug_assertions))]
 #[inline(never)]
 fn thread_may_be_ending() -> bool {
@@ -65,8 +68,8 @@ fn thread_may_be_ending() -> bool {
     callers.contains("sys::thread_local::") || !callers.contains("thread_may_be_ending")
 }
 
-/// Returns the number of pools that were dropped with live slots, and the memory that they left.
-/// The units of those slots are never freed.
+/// Returns the number of pools that were dropped with live slots, the number of these slots, and
+/// the size in bytes of the memory that the pools left. This memory is never freed.
 ///
 /// # Examples
 ///

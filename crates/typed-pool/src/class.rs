@@ -26,8 +26,8 @@ pub(crate) const MEDIUM_MAX: usize = STRIDE_MAX;
 /// The largest of the strides that are consecutive multiples of 8, in bytes.
 const FINE_MAX: usize = 64;
 
-/// Returns the offset of the last byte of a layout whose size is rounded up to its alignment. For
-/// size zero, the offset wraps around and exceeds those of all classes.
+/// Returns the offset of the last byte of a layout, after the layout's size is rounded up to its
+/// alignment. For size zero, the offset wraps around and exceeds those of all classes.
 #[inline]
 const fn last_byte(layout: Layout) -> usize {
     // The alignment is a power of two, so the offset of the last byte before a multiple of the
@@ -77,8 +77,8 @@ pub(crate) const fn any(layout: Layout) -> Option<usize> {
 const STEP: usize = 8;
 
 /// The small classes by size: element n is the class of sizes above n × `STEP` and up to (n + 1) ×
-/// `STEP`. A table look-up avoids the branches of a computation, which a processor mispredicts for
-/// random sizes.
+/// `STEP`. A table look-up has no branches. A processor would often mispredict the branches of a
+/// computation if the sizes are random.
 const OF: [u8; CLASS_MAX / STEP] = {
     let mut of = [0; CLASS_MAX / STEP];
     let (mut at, mut class) = (0, 0);
@@ -122,7 +122,7 @@ pub(crate) const fn stride(class: usize) -> usize {
 }
 
 /// Returns the largest layout that fits in a slot of a class. Its size is the stride. Its alignment
-/// is the largest one that divides the stride and has units.
+/// is the largest power of two that divides the stride and is at most [`ALIGN_MAX`].
 pub(crate) const fn layout(class: usize) -> Layout {
     let stride = stride(class);
     let align = 1 << stride.trailing_zeros();

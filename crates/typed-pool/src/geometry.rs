@@ -28,8 +28,8 @@ const SLOTS: usize = 64;
 /// a header in front of each block. This gap leaves room for that header between adjacent units.
 const SLACK: usize = 16;
 
-/// The number of empty units that a heap keeps. A heap of a family keeps fewer if its units are
-/// large (`KEPT_BYTES`).
+/// The number of empty units that a heap keeps at first. A heap of a family keeps fewer if its
+/// units are large (`KEPT_BYTES`).
 pub(crate) const KEPT: usize = 4;
 /// The maximum total size, in bytes, of the empty units that a heap of a family keeps at first. The
 /// heap keeps one unit even if that unit is larger.
@@ -37,14 +37,15 @@ const KEPT_BYTES: usize = 128 << 10;
 /// The size, in bytes, of the kept units at which a heap of a family stops learning to keep more.
 const KEPT_MOST: usize = 4 << 20;
 
-/// The maximum number of slots that share a foreign word. The remaining bit of the word marks a
+/// The maximum number of slots that share a foreign word. The highest bit of the word marks a
 /// countdown.
 pub(crate) const GROUP: usize = if cfg!(ephemera_loom) { 2 } else { 63 };
 
-/// The assumed size of a cache line, in bytes. The first slot of a unit starts on a cache line.
+/// The assumed size of a cache line, in bytes. The first slot of a unit starts at the start of a
+/// cache line.
 const LINE: usize = 64;
 
-/// The layout of the units of one heap: the size, number and place of their slots.
+/// The layout of the units of one heap: the size, number and position of their slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UnitSpec {
     /// The distance between the starts of neighbouring slots, in bytes.
@@ -64,8 +65,8 @@ impl UnitSpec {
     pub(crate) const NONE: Self = Self { stride: 0, unit: 1, slots: 0, align: 1, shared: false };
 
     /// Returns the layout of units whose slots any thread may free. Returns `None` for values
-    /// without units: values of size zero, values that are too large, and values with too large an
-    /// alignment.
+    /// without units: values of size zero, values of more than [`STRIDE_MAX`] bytes, and values
+    /// that are aligned to more than [`ALIGN_MAX`].
     pub(crate) const fn of(layout: Layout) -> Option<Self> {
         Self::new(layout, true)
     }
@@ -93,9 +94,9 @@ impl UnitSpec {
         Some(spec)
     }
 
-    /// Returns the number of empty units that a heap keeps before it frees others. A heap of a
-    /// family keeps only 128 KiB, but at least one unit, because its freed units go to a cache of
-    /// pages that all threads share.
+    /// Returns the number of empty units that a heap keeps before it frees others. The freed units
+    /// of a family go to a cache of pages that all threads share, so a heap of a family keeps only
+    /// 128 KiB of empty units, but at least one unit.
     pub(crate) const fn kept(self) -> usize {
         let kept = KEPT_BYTES / self.unit;
         if !self.shared || kept > KEPT {
@@ -107,7 +108,8 @@ impl UnitSpec {
         }
     }
 
-    /// Returns the number of empty units at which a heap stops learning to keep more.
+    /// Returns the number of empty units at which a heap stops learning to keep more. For a pool
+    /// for one thread, this is `usize::MAX`: it never stops.
     pub(crate) const fn kept_at_most(self) -> usize {
         if self.shared && !cfg!(ephemera_weaken = "kept_without_bound") {
             KEPT_MOST / self.unit
@@ -126,7 +128,7 @@ impl UnitSpec {
         if self.shared { slots.div_ceil(GROUP) } else { 0 }
     }
 
-    /// Returns the size in bytes of one group's slots in a whole unit.
+    /// Returns the total size in bytes of the slots of the first group in a whole unit.
     pub(crate) const fn group_bytes(self) -> usize {
         self.stride * if self.slots < GROUP { self.slots } else { GROUP }
     }
@@ -142,7 +144,7 @@ impl UnitSpec {
     }
 
     /// Returns the total size in bytes of the units for `slots` slots: whole units, and a shorter
-    /// one for the rest. Returns `None` if the sum exceeds `isize::MAX`.
+    /// one for the remaining slots. Returns `None` if the sum exceeds `isize::MAX`.
     pub(crate) const fn bytes(self, slots: usize) -> Option<usize> {
         let Some(bytes) = (slots / self.slots).checked_mul(self.layout(self.slots).size()) else {
             return None;
@@ -157,13 +159,13 @@ impl UnitSpec {
         }
     }
 
-    /// Returns the offset at which the last slot ends in a unit of `slots` slots.
+    /// Returns the offset in bytes of the end of the last slot in a unit of `slots` slots.
     pub(crate) const fn end(self, slots: usize) -> usize {
         self.first(slots) + slots * self.stride
     }
 }
 
-/// Returns whether values of this layout lie in units.
+/// Returns whether values of this layout are stored in units.
 #[inline]
 pub(crate) const fn is_pooled(layout: Layout) -> bool {
     // A size of zero wraps around and exceeds the maximum.
@@ -209,8 +211,9 @@ pub(crate) const fn index_of(distance: usize, inverse: u32) -> usize {
 }
 
 /// Returns the index of the slot that starts `distance` bytes after the first slot, or `None` if no
-/// slot starts there. If the distance is a wrapped negative number, or at least the length of the
-/// unit, the result is `None` or an index that no slot of the unit has.
+/// slot starts there. The distance must be at least -2³¹ (a negative distance wraps around) and
+/// less than 2³¹. If it is negative, or at least the total size of the unit's slots, the result is
+/// `None` or an index that no slot of the unit has.
 ///
 /// Let `inverse` × `stride` be 2³² + e. At byte r of slot n, `distance` × `inverse` is n × 2³² + n
 /// × e + r × `inverse`. The lower 32 bits of this product are therefore less than `inverse` if and

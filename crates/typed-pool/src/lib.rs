@@ -44,8 +44,8 @@
 //!
 //! * One live value keeps its whole unit allocated: 32 KiB for values of up to 512 bytes, up to 256
 //!   KiB for larger values, and less in pools of few values. Only values of the same type or size
-//!   class can use the rest of the unit. A thousand long-lived values that are scattered among a
-//!   million short-lived ones can keep a thousand units (32 MB).
+//!   class can use the other slots of the unit. A thousand long-lived values that are scattered
+//!   among a million short-lived ones can keep a thousand units (32 MB).
 //! * A pool reuses a full unit when an eighth of the unit's slots are free, so up to an eighth of
 //!   the slots can stay unused. In a pool with 256 units or more, a 64th (at least 4 slots)
 //!   suffices, if that is less than an eighth.
@@ -59,14 +59,15 @@
 //!
 //! * A pool keeps 4 empty units and the units of its initial capacity. It frees every other unit as
 //!   soon as the unit becomes empty. Each time a pool frees a unit and later requests one, it keeps
-//!   one more from then on. If the load later needs fewer units, each slow path (an allocation that
-//!   finds no free slot at once) frees one unit of the surplus. The pools of [`PooledBox`] and
+//!   one more from then on. If the load later needs fewer units, later slow paths (allocations that
+//!   find no free slot at once) free the surplus one unit at a time. The pools of [`PooledBox`] and
 //!   [`PooledAllocator`] keep 128 KiB instead of 4 units, but at least one unit. They never keep
 //!   more than 4 MiB in this way.
 //! * If other threads free many values that a thread allocated, the thread's pool of that type
-//!   grows to 2 MiB. In [`PooledAllocator`], one size class of the thread grows instead. The units
-//!   that the other threads emptied then rest until their cache lines have left the other cores.
-//!   The pool or class shrinks within about 128 slow paths of the thread after such frees end.
+//!   grows to 2 MiB, unless the pool has a limit. In [`PooledAllocator`], one size class of the
+//!   thread grows instead. The units that the other threads emptied then rest until their cache
+//!   lines have left the other cores. The pool or class shrinks within about 128 slow paths of the
+//!   thread after such frees end.
 //! * A pool may hold one freed slot for its next allocation. Until that allocation or a trim, the
 //!   slot keeps its unit of up to 64 KiB allocated.
 //! * The pools of [`PooledBox`] and [`PooledAllocator`] take their units, and blocks that are too
@@ -79,9 +80,9 @@
 //!   freed as soon as any thread drops the last of those values.
 //! * [`TypedPool::trim`], [`PooledBox::trim`], [`PooledBox::trim_all`], and the `trim` methods of
 //!   the allocators free empty units on request.
-//! * [`Builder::limit`] and [`PooledBox::set_limit`] bound the bytes held. Before the limit refuses
-//!   a request, the requesting thread asks the other threads to free their empty units at their
-//!   next slow path.
+//! * [`Builder::limit`] and [`PooledBox::set_limit`] bound the bytes held. Before a limit that
+//!   several threads share refuses a request, the requesting thread asks the other threads to free
+//!   their empty units at their next slow path.
 //!
 //! [`Stats`] reports the bytes that a pool holds, and how many of them are live.
 //!
@@ -99,11 +100,11 @@
 //!
 //! If other threads free the last live slots of a unit whose owner sleeps, they also return the
 //! pages of the unit's slots to the operating system. They do so in some of their own slow paths
-//! and remote frees, after the owner has taken no slow path for 100 ms, or after other threads have
-//! freed more than 4 MiB of its memory since its last slow path. The page with the unit's header
-//! stays resident, as do the units that the owner allocates from or keeps empty, and a unit whose
-//! freed slot waits for the owner's next allocation. On Linux, other threads can return pages only
-//! if the system call `membarrier` is available.
+//! and remote frees, if the owner is idle: it has taken no slow path for 100 ms, or other threads
+//! have freed more than 4 MiB of its memory since its last slow path. The page with the unit's
+//! header stays resident. Units that the owner allocates from or keeps empty also stay resident,
+//! and so does a unit whose freed slot waits for the owner's next allocation. On Linux, other
+//! threads can return pages only if the system call `membarrier` is available.
 //!
 //! In a forked child, the surviving thread frees and trims its own memory. The units of the
 //! parent's other threads stay allocated. If one of those threads was reading statistics at the
@@ -112,12 +113,12 @@
 //! # Traits
 //!
 //! The allocators implement the `Allocator` trait of allocator-api2 0.2. With the feature
-//! `allocator-api2-04`, they also implement that of 0.4. Where the standard library's `Allocator`
-//! is stable (Rust 1.100), they implement it without a feature. If a crate in the build turns on
-//! `allocator-api2/nightly`, two of these traits become one trait. In that case, also turn on this
-//! crate's feature `nightly`, or build with `--cfg ephemera_no_std_allocator`. To use a backing
-//! allocator that implements only the standard library's trait or that of 0.4, wrap it in `Std` or
-//! `Api04` of [`backing`].
+//! `allocator-api2-04`, they also implement the trait of 0.4. Where the standard library's
+//! `Allocator` is stable (Rust 1.100), they implement it without a feature. If a crate in the build
+//! turns on `allocator-api2/nightly`, two of these traits become one trait. In that case, also turn
+//! on this crate's feature `nightly`, or build with `--cfg ephemera_no_std_allocator`. To use a
+//! backing allocator that implements only the standard library's trait or the trait of 0.4, wrap it
+//! in `Std` or `Api04` of [`backing`].
 //!
 //! The module [`design`] explains how the crate works.
 #![no_std]
@@ -184,7 +185,7 @@ pub mod pages {
 #[doc = include_str!("../DESIGN.md")]
 pub mod design {}
 
-/// The names that the macros expand to. Not public API.
+/// The names that the expansions of the macros use. Not public API.
 #[doc(hidden)]
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 pub mod __private {

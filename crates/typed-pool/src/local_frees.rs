@@ -67,7 +67,7 @@ pub(crate) unsafe fn link_of(slot: *mut u8) -> *mut u8 {
 }
 
 /// Returns the slots of the free list that starts at `first`. The calling thread must own the heap
-/// or unit that has the list.
+/// or unit to which the list belongs.
 #[inline]
 pub(crate) fn linked(first: *mut u8) -> impl Iterator<Item = *mut u8> {
     let mut at = first;
@@ -95,17 +95,17 @@ pub(crate) unsafe fn write_link(slot: *mut u8, next: *mut u8) {
 pub(crate) enum Reach {
     /// The whole slot, because all values of the heap have one type.
     Slot,
-    /// The block alone, which may be smaller than the next block in the slot.
+    /// Only the block. A later block in the same slot may be larger.
     Block,
 }
 
 /// Makes `block` a free slot that links to `next`, and returns a pointer with access to the whole
 /// slot.
 ///
-/// Under the aliasing rules, the caller's pointer may be the only one that can access the block, so
-/// this function writes the link through that pointer if the block is large enough. If that pointer
-/// can also access the whole slot, the function returns it. Otherwise the function makes a pointer
-/// from the exposed address, which compiles to no instruction.
+/// Under the aliasing rules, the caller's pointer may be the only one that can access the block. If
+/// the block is large enough, this function therefore writes the link through that pointer. If that
+/// pointer can also access the whole slot, the function returns it. Otherwise the function makes a
+/// pointer from the exposed address, which compiles to no instruction.
 ///
 /// # Safety
 /// `block` is a slot for a value of `size` bytes, in a unit that the caller owns. The slot is on no

@@ -57,8 +57,8 @@ impl SlotGroupPtr {
     }
 
     fn foreign(&self) -> &Foreign<SlotGroup> {
-        // SAFETY: U1: the group is live, and the reference covers the foreign words alone, which
-        // are atomic.
+        // SAFETY: U1: the group is live, and the reference covers the foreign word and its link
+        // alone, which are atomic.
         unsafe { &(*self.unit.group(self.number)).foreign }
     }
 
@@ -90,8 +90,9 @@ impl SlotGroupPtr {
     }
 
     /// Stops the group's countdown, if there is one, and returns the number of slots that were
-    /// freed during the countdown. Returns `None` if the countdown is complete. The group is then
-    /// in the inbox, or is about to be pushed. Only the owner may call this.
+    /// freed during the countdown, or 0 if there is none. Returns `None` if the countdown is
+    /// complete. The group is then in the inbox, or is about to be pushed. Only the owner may call
+    /// this.
     pub(crate) fn stop_countdown(self) -> Option<usize> {
         match self.foreign().stop_countdown(COMPLETE_BITS) {
             Some(word) => {
@@ -169,7 +170,7 @@ impl UnitPtr {
         }
     }
 
-    /// Ends the groups of a unit that is about to be freed.
+    /// Tells the model checker that the unit with these groups is about to be freed.
     pub(crate) fn end_groups(self) {
         self.groups().for_each(|group| group.foreign().end());
     }

@@ -7,11 +7,11 @@ use crate::unit::{UnitPtr, UnitState};
 
 /// The memory that a pool holds from its backing allocator, and the part of it that is live.
 ///
-/// Allocations and frees do not update any counter. Instead, each call that returns statistics
-/// walks all units. The result is exact while no other thread operates on the pool, except for
-/// `unsettled_slots`: a running thread does not publish which slots of its front (the unit that it
-/// allocates from) are live, nor whether it keeps a freed slot of another unit for its next
-/// allocation. These slots do not count in `slots_live`.
+/// Allocations and frees do not update counters for statistics. Instead, each call that returns
+/// statistics walks all units. The result is exact while no other thread operates on the pool,
+/// except for `unsettled_slots`: a running thread does not publish which slots of its front (the
+/// unit that it allocates from) are live, nor whether it keeps a freed slot of another unit for its
+/// next allocation. These slots do not count in `slots_live`.
 ///
 /// # Examples
 ///
@@ -109,9 +109,9 @@ impl Stats {
         }
     }
 
-    /// Sets `large_blocks` and `large_bytes` to zero if they are negative. They can be negative
-    /// while other threads allocate and free, because this thread may see the free of a block
-    /// before its allocation.
+    /// Sets each of `large_blocks` and `large_bytes` to zero if it wrapped below zero. Such a sum
+    /// can occur while other threads allocate and free, because this thread may see the free of a
+    /// block before its allocation.
     pub(crate) fn no_less_than_none(&mut self) {
         // A sum above `most` is a negative one that wrapped around.
         let most = self.bytes_held.max(usize::MAX / 4 * 3);

@@ -312,15 +312,15 @@ impl UnitPtr {
     /// after `until` frees. Unless the unit is a front, the caller must not lower `until` and raise
     /// `further`, because [`Self::observe_live`] could then see too small a sum.
     pub(crate) fn set_live(self, live: usize, until: usize) {
-        // `observe_live` must not see a sum that is too small, so the part that grows is stored
-        // first.
+        // `observe_live` must not see a sum that is too small, so store `until`, the part that
+        // grows, first.
         self.until().publish(until);
         self.further().publish(live - until);
     }
 
     /// Makes the slow path look at the unit after the next free of one of its `live` live slots.
     pub(crate) fn look_after_next_free(self, live: usize) {
-        // As in `set_live`, the part that grows is stored first.
+        // As in `set_live`, store the part that grows, here `further`, first.
         self.further().publish(live - 1);
         self.until().publish(1);
     }

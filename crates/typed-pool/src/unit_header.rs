@@ -1,4 +1,4 @@
-//! The header of a unit: the words of the unit, and those of its first group.
+//! The header of a unit: the words of the unit, and the words of its first group.
 
 use core::cell::Cell;
 use core::mem::offset_of;
@@ -25,7 +25,7 @@ pub(crate) struct Unit {
     pub(crate) remote: UnitRemote,
 }
 
-// SAFETY: the offsets are those of two links, which only the list uses.
+// SAFETY: the offsets are those of two `OwnerPtr<Unit>`, which only the list uses.
 unsafe impl Listed for Unit {
     const NEXT: usize = offset_of!(Unit, next);
     const PREV: usize = offset_of!(Unit, remote.prev);
@@ -61,8 +61,9 @@ pub(crate) const fn header(groups: usize) -> usize {
 #[cfg(not(ephemera_loom))]
 const _: () = assert!(HEADER_OF_ONE == 128, "a header is two cache lines");
 
-/// The two words of a group of up to 63 slots: the foreign word, and the owner's word `home`. They
-/// are adjacent because the owner writes `home` right after it takes the foreign word.
+/// The words of a group of up to 63 slots: the foreign word with its link in the inbox, and the
+/// owner's word `home`. They are adjacent because the owner writes `home` right after it takes the
+/// foreign word.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct SlotGroup {

@@ -51,7 +51,7 @@ fn resident_memory_returns_while_a_burst_of_256_mib_is_freed() {
 #[test]
 fn resident_memory_returns_if_another_thread_frees_the_burst() {
     let _turn = TURN.lock();
-    // This also resets the bound on the cached bytes, which another test may have raised.
+    // This call also resets the bound on the cached bytes, which another test may have raised.
     pages::purge();
     let before = resident();
     let blocks: Vec<_> = (0..100 * MIB / 64).map(|number| Box::new([number as u64; 8])).collect();
@@ -84,8 +84,8 @@ fn resident_memory_returns_when_threads_end() {
         let words: Vec<String> = (0..200_000).map(|number| number.to_string().repeat(3)).collect();
         assert!(words.iter().all(|word| !word.is_empty()));
     };
-    // The cache is not counted, because the tests that ran before this one determine how many pages
-    // it has.
+    // Do not count the cache, because the tests that ran before this one determine how many pages
+    // the cache contains.
     let beside_the_cache = || {
         let cached = pages::usage().bytes_cached;
         assert!(cached <= 16 * MIB, "{cached}");

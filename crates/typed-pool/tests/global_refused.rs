@@ -180,7 +180,7 @@ extern "C" fn before_main() {
 #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
 static INIT: extern "C" fn() = before_main;
 
-/// Runs the program and returns its exit code.
+/// Runs the program, in which the system refuses the call `refuse`, and returns its exit code.
 fn ended(refuse: &str) -> Option<i32> {
     let mut command = Command::new(std::env::current_exe().expect("the path of this test"));
     let output = command.env("EPHEMERA_REFUSE", refuse).output().expect("the program starts");

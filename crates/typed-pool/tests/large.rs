@@ -45,8 +45,8 @@ fn conc_large_blocks_are_counted_on_any_freeing_thread() {
     }));
     assert_eq!(counted(), (5, 5 * size, 5 * size));
     let blocks: Vec<Sent> = from.iter().collect();
-    // The first freeing thread allocates no block, so it has no table. The second one, this thread,
-    // has a table.
+    // The first freeing thread does not allocate a block, so it has no table. The second freeing
+    // thread is this thread, which has a table.
     let mut blocks = blocks.into_iter();
     let give = |Sent(block): Sent| {
         // SAFETY: a `Sent` has exclusive access to its block, which is of this layout.

@@ -1,5 +1,5 @@
-//! Tests of the freed large blocks that a thread keeps for itself until it trims or ends. The
-//! process gets them then.
+//! Tests of the freed large blocks that a thread keeps for itself until it trims or ends. After
+//! that, the process keeps them.
 #![cfg(all(feature = "std", any(target_os = "linux", target_os = "macos"), not(miri)))]
 
 use core::alloc::Layout;
@@ -82,7 +82,8 @@ fn a_block_that_outgrew_its_class_grows_in_place_if_its_thread_kept_a_longer_spa
         assert!(kept.iter().all(|byte| *byte == 7));
         grown
     };
-    // Each block uses its room, so any number of them get room, one after another.
+    // Each block grows into the longer span that it gets, so any number of blocks get a longer
+    // span, one after another.
     for _ in 0..20 {
         let small = Large.allocate(of(20_000)).expect("memory").cast::<u8>();
         // SAFETY: the block has this number of bytes.

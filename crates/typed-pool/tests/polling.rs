@@ -67,8 +67,8 @@ fn conc_units_freed_while_statistics_are_read_are_not_kept() {
     assert_eq!((end.units, end.bytes_held), (0, 0), "{end:?}");
 }
 
-/// Empty units of one class make room for units of another class, although a walker may protect
-/// these units.
+/// Empty units of one class make room for units of another class, although a walker may protect the
+/// empty units.
 #[test]
 #[cfg_attr(miri, ignore = "only thousands of blocks meet a walker")]
 fn conc_requests_at_the_limit_are_served_while_statistics_are_read() {

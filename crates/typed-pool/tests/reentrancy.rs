@@ -119,7 +119,7 @@ fn a_backing_allocator_may_use_the_pool_above_it() {
     }
 }
 
-/// A call of `allocate` unwinds here. A test below covers `deallocate`, which must not unwind.
+/// A call to `allocate` unwinds here. A test below covers `deallocate`, which must not unwind.
 #[test]
 fn a_backing_allocator_that_unwinds_loses_nothing() {
     for call in [2, 1, 3].into_iter().take(if cfg!(miri) { 1 } else { 3 }) {

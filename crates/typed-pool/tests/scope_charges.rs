@@ -353,7 +353,7 @@ fn a_block_of_an_outer_scope_that_is_freed_in_an_inner_one_makes_room_at_the_lim
 }
 
 /// A large block that is freed outside of all scopes goes to the spans that the thread keeps. A
-/// large block that grows there grows in its span.
+/// large block that grows outside of all scopes grows in its span.
 #[test]
 fn large_blocks_freed_or_grown_outside_no_longer_count_for_their_scope() {
     alone(|| {

@@ -24,7 +24,7 @@ fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     core::pin::Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Allocates a block and waits until the future is dropped.
+/// Allocates a block, and keeps it until the future is dropped.
 async fn keep_a_block() {
     let kept = block(3);
     pending::<()>().await;
@@ -150,7 +150,7 @@ fn a_cancelled_future_is_dropped_although_there_is_no_memory_for_heaps() {
         });
         inside.recv().expect("the other thread");
         pages::refuse_call(usize::MAX);
-        // A table would fit in the permanent memory that is left, so this loop uses up that memory.
+        // Use up the permanent memory that is left, because a table would fit in it.
         while pages::permanent(core::alloc::Layout::new::<[u64; 8]>()).is_ok() {}
         drop(future);
         pages::refuse_call(0);

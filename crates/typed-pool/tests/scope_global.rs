@@ -22,7 +22,7 @@ fn counts(usage: &Usage) -> Counts {
     usage.counts.expect("`measure` counts")
 }
 
-/// Joins the words, with a space after each. The next functions test that this function allocates
+/// Joins the words, with a space after each. The functions below test that this function allocates
 /// only once.
 fn join(words: &[&str], reserve: bool) -> String {
     let len = words.iter().map(|word| word.len() + 1).sum();

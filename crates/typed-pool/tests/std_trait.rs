@@ -12,7 +12,7 @@ use std::alloc::Allocator;
 
 use typed_pool::{PooledAllocator, pooled_allocator};
 
-/// A type like those of crates that know only the standard trait.
+/// A type as in a crate that knows only the standard trait.
 struct Tree<A: Allocator + Clone> {
     nodes: Vec<Node<A>, A>,
     alloc: A,

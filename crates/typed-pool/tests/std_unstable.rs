@@ -6,7 +6,7 @@
 //! allocator of a stable crate can implement it. Every reference implements the trait, so these
 //! containers get a reference to their allocator.
 //!
-//! The tests take turns, because a thread of one test may hold the record that has another test's
+//! The tests take turns, because a thread of one test may hold the record that owns another test's
 //! memory.
 #![cfg(ephemera_std_unstable_tests)]
 #![feature(allocator_ext, btreemap_alloc)]

@@ -144,8 +144,8 @@ fn conc_destructors_may_be_the_first_to_use_the_pools() {
     all_is_back(|| exits(&[Step::Early, Step::Late]));
 }
 
-/// Values that a destructor makes after its thread's exit hook stay valid while another thread
-/// holds the record.
+/// Values that a destructor makes after its thread's exit hook has run stay valid while another
+/// thread holds the record.
 #[test]
 fn conc_a_record_is_taken_over_while_values_of_its_last_thread_are_live() {
     all_is_back(|| {

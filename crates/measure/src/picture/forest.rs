@@ -33,7 +33,8 @@ pub struct ForestLine<'a> {
 pub struct Forest<'a>(pub Vec<ForestLine<'a>>);
 
 impl Forest<'_> {
-    /// Returns the exponents of the powers of two that enclose all intervals.
+    /// Returns the exponents of the two powers of two that enclose 1/2, 2 and all intervals.
+    /// Intervals are cut off at 1/1000 and 1000.
     pub fn range(&self) -> (i32, i32) {
         let ratios = || self.0.iter().map(|line| line.ratio);
         let low = ratios().map(|ratio| ratio.low95.max(1e-3)).fold(0.5, f64::min);
@@ -64,7 +65,7 @@ impl Forest<'_> {
             NAMES + (share.clamp(0.0, 1.0) * f64::from(right - NAMES)).round() as i32
         };
         let bottom = top + self.height();
-        // Labels only every `step`-th power, so that the labels do not overlap.
+        // Label only every `step`-th power, so that the labels do not overlap.
         let step = 1 + (range.1 - range.0) / 9;
         for power in range.0..=range.1 {
             let x = place(f64::from(power).exp2());

@@ -16,7 +16,7 @@ pub use self::panel::{Curve, Panel, SMALL, Scales, WIDE};
 
 /// The area that a picture is drawn in.
 pub type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-/// The result of drawing: an error if the picture's file cannot be written.
+/// The result of drawing: an error if plotters cannot draw the picture or write its file.
 pub type Drawn = Result<(), Box<dyn Error>>;
 
 /// The colour of names and of measured values.
@@ -57,8 +57,9 @@ pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Draws an `svg` element for a page, in the page's colours. The title and the description tell
-/// screen readers what the picture shows.
+/// Draws an `svg` element for a page, in the page's colours. If `draw` fails, returns a paragraph
+/// with the error instead. The title and the description tell screen readers what the picture
+/// shows.
 pub fn inline(
     size: (u32, u32),
     title: &str,
@@ -74,7 +75,7 @@ pub fn inline(
             escaped(&error.to_string())
         );
     }
-    // Drops the opening tag that plotters wrote. The tag below has a role, a title and a
+    // Drop the opening tag that plotters wrote. The tag below has a role, a title and a
     // description.
     let inner = svg.split_once('>').map_or("", |(_, inner)| inner);
     let inner = inner.trim().trim_end_matches("</svg>");

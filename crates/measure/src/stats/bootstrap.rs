@@ -2,8 +2,9 @@
 //!
 //! A bootstrap over three processes can draw only the values of those three. If processes differ by
 //! more than their rounds do, the bootstrap's 95 % interval contains the truth only three times in
-//! four. Each end of the interval is therefore the farther of two: the bootstrap's, and the one
-//! that Student's method derives from the medians of the processes.
+//! four. Each end of the interval is therefore the farther of two values: the end of the
+//! bootstrap's interval, and the end that Student's method derives from the medians of the
+//! processes.
 #![forbid(unsafe_code)]
 
 use rand::rngs::Xoshiro256PlusPlus;
@@ -52,7 +53,7 @@ impl Estimate {
         self.low95 > 1.0 || self.high95 < 1.0
     }
 
-    /// Applies an increasing function to all fields.
+    /// Applies `f`, which must be an increasing function, to all fields.
     #[must_use]
     pub fn map(self, f: impl Fn(f64) -> f64) -> Self {
         Self {
@@ -66,8 +67,8 @@ impl Estimate {
 }
 
 /// Estimates the median of medians and its intervals. `processes` contains, for each process, one
-/// value for each round. `draws` is the number of draws of the bootstrap. Returns `None` if no
-/// process has a value.
+/// value for each round. `draws` is the number of draws of the bootstrap; without draws, the
+/// intervals have no width. Returns `None` if no process has a value.
 #[must_use]
 pub fn estimate(processes: &[Vec<f64>], draws: usize, seed: u64) -> Option<Estimate> {
     let processes: Vec<&[f64]> =

@@ -1,6 +1,6 @@
 //! A program in which the standard library does not find `__cxa_thread_atexit_impl`, as with a C
 //! library that lacks this function. The standard library then keeps its own list of destructors.
-//! `build.rs` hides the function from this program.
+//! On x86-64 Linux, `build.rs` hides the function from this program.
 
 use core::cell::RefCell;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -32,7 +32,7 @@ thread_local! {
 
 #[cfg(keyed)]
 unsafe extern "C" {
-    /// The address of this function is null in this program.
+    /// The C library's function, whose address is null in this program.
     fn __cxa_thread_atexit_impl();
 }
 

@@ -1,9 +1,9 @@
 //! Closes an inbox when its pool is dropped. Afterwards, each remote free counts its own slots.
 //!
-//! A pool that is dropped closes each of its inboxes once. A pusher that finds the inbox closed
-//! counts all slots in its unit's word. A remote free that finds the word closed counts its own
-//! slots. Every slot is therefore counted exactly once, by the thread that closed the inbox or by a
-//! free.
+//! A pool that is dropped closes each of its inboxes once. The closing thread counts the remote
+//! frees of the units in the inbox. A pusher that finds the inbox closed counts all slots in its
+//! unit's word. A remote free that finds the word closed counts its own slots. Each remote free is
+//! therefore counted exactly once.
 
 use core::ptr::{self, NonNull};
 
@@ -32,14 +32,14 @@ impl<U: ForeignHeader> Inbox<U> {
         // F7).
         let foreign = unsafe { foreign_of(unit) };
         foreign.witness.touch();
-        // ORDERING: `GIVE`. Pairs with `Taken::next`.
+        // ORDERING: `GIVE`. Pairs with `Taken::next` and with the swap in `Inbox::push_or_count`.
         let old = foreign.word.fetch_or(bits, GIVE);
         crate::invariant!(old & bits == 0, "a slot is freed twice");
         // One comparison checks whether the old word is zero or closed.
         (old.wrapping_sub(1) >= CLOSED - 1).then_some(old)
     }
 
-    /// Completes a call of [`Inbox::give_back_until_closed`]: pushes the unit, unless the inbox was
+    /// Completes a call to [`Inbox::give_back_until_closed`]: pushes the unit, unless the inbox was
     /// closed. Returns the slots that the caller must count: none unless the inbox was closed.
     /// These slots keep the unit live until the caller has counted them.
     ///
@@ -60,7 +60,8 @@ impl<U: ForeignHeader> Inbox<U> {
         foreign.word.swap(CLOSED, BOOK)
     }
 
-    /// Closes the inbox and takes its units. The iterator yields each unit with its remote frees.
+    /// Closes the inbox and takes its units. The iterator sets each unit's word to [`CLOSED`], and
+    /// yields the unit with its remote frees.
     ///
     /// # Safety
     /// No other thread takes from this inbox. After this call, the inbox is never taken from or

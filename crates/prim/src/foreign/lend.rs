@@ -1,9 +1,9 @@
 //! Lends units: a thread other than the holder *borrows* all units of an inbox. It takes the units
 //! out, examines them, and puts them back.
 //!
-//! While a unit is lent, its foreign word is not zero and no thread can book it, so the unit is not
-//! freed (F3), however long the loan takes. During the loan, the owner finds the inbox empty, as if
-//! no thread had pushed the units yet (F1).
+//! While a unit is lent, its foreign word is not zero and no thread can book the unit. The unit is
+//! therefore not freed (F3), however long the loan takes. During the loan, the owner finds the
+//! inbox empty, as if no thread had pushed the units yet (F1).
 
 use core::ptr::{self, NonNull};
 
@@ -54,7 +54,7 @@ impl<U: ForeignHeader> LentUnits<'_, U> {
         Some(unit)
     }
 
-    /// Takes the next unit off `rest`.
+    /// Takes the next unit off `rest`. Returns `None` if `rest` is empty.
     fn take(&mut self) -> Option<NonNull<U>> {
         let unit = NonNull::new(self.rest)?;
         // SAFETY: the unit is on this list, so it is lent and live (F3).
@@ -115,7 +115,8 @@ impl<U: ForeignHeader> Inbox<U> {
     /// Pushes lent units that are linked from `first` to `last`.
     ///
     /// # Safety
-    /// The caller borrowed these units by [`Inbox::lend`] from an inbox of the same record.
+    /// The links lead from `first` to `last`. The caller borrowed these units by [`Inbox::lend`]
+    /// from an inbox of the same record as `self`.
     unsafe fn join(&self, first: NonNull<U>, last: NonNull<U>) {
         // SAFETY: the caller's unit `last` is lent to this thread, so it is live (F3).
         let foreign = unsafe { foreign_of(last) };

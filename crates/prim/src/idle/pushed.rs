@@ -40,12 +40,12 @@ const DOUBLINGS: usize = 9;
 /// these words, so keep the value on its own cache line.
 #[derive(Debug)]
 pub struct PushedBytes {
-    /// The number of the owner's visits to the slow path, as of the last call of [`Self::add`].
+    /// The number of the owner's visits to the slow path, as of the last call to [`Self::add`].
     visits: AtomicUsize,
     /// The number of bytes that other threads have pushed since `visits` last changed.
     bytes: AtomicUsize,
-    /// The number of units that threads have purged because the pushed bytes exceeded the bound,
-    /// since the count was last reset.
+    /// The number of units that threads have purged since this count was last reset, after the
+    /// pushed bytes exceeded the bound.
     purged: AtomicUsize,
     /// The number of the owner's visits to the slow path at the first purge that `purged` counts.
     visits_at_purge: AtomicUsize,
@@ -82,8 +82,9 @@ impl PushedBytes {
         self.doublings.store(0, Ordering::Relaxed);
     }
 
-    /// Adds pushed bytes, and returns whether the owner is idle. `visits` is the number of the
-    /// owner's visits to the slow path, and `now` is the time in milliseconds.
+    /// Adds pushed bytes, and returns whether the owner is idle by bytes. `visits` is the number of
+    /// the owner's visits to the slow path, and `now` is the time in milliseconds. The first call
+    /// after a visit restarts the sum and returns `false`.
     pub(super) fn add(&self, bytes: usize, visits: usize, now: usize) -> bool {
         if self.visits.load(Ordering::Relaxed) != visits {
             self.visits.store(visits, Ordering::Relaxed);
@@ -113,10 +114,11 @@ impl PushedBytes {
         self.purged_at.store(now, Ordering::Relaxed);
     }
 
-    /// Doubles the bound if the owner has reused purged units within [`SOON_MS`]. Each visit of the
-    /// owner to the slow path counts as the use of one unit. If no unit was purged, although the
-    /// burst exceeded the least bound, the burst needed the raised bound. The bound then keeps the
-    /// doublings that it has at `now`, and their expiry starts again.
+    /// Doubles the bound if the owner has reused at least half of the purged units within
+    /// [`SOON_MS`]. Each visit of the owner to the slow path counts as the use of one unit. If no
+    /// unit was purged, although the burst exceeded the least bound, the burst needed the raised
+    /// bound. The bound then keeps the doublings that it has at `now`, and their expiry starts
+    /// again.
     fn learn(&self, visits: usize, now: usize) {
         let purged = self.purged.load(Ordering::Relaxed);
         if purged == 0 {
@@ -151,8 +153,9 @@ mod tests {
     /// The number of steps after which an owner with the least bound is idle.
     const STEPS: usize = IDLE_BYTES / STEP + 1;
 
-    /// Pushes a burst of `steps` steps during which the owner does not visit the slow path, and
-    /// purges a unit for each step at which the owner is idle. Returns the number of purges.
+    /// Pushes a burst of `steps` times [`STEP`] bytes, during which the owner does not visit the
+    /// slow path. Purges a unit for each step at which the owner is idle. Returns the number of
+    /// purges.
     fn burst(pushed: &PushedBytes, steps: usize, visits: usize, now: usize) -> usize {
         let purges = (0..steps).filter(|_| pushed.add(STEP, visits, now)).count();
         pushed.note_purge(purges, visits, now);

@@ -37,7 +37,7 @@ struct KeyedHooks {
 }
 
 /// Selects a key to run the exit hooks of threads that register a hook from now on. Returns `false`
-/// if all low keys are taken; threads then continue to use the thread-local with a destructor.
+/// if no low key is available; threads then continue to use the thread-local with a destructor.
 ///
 /// # Safety
 /// The code of this crate stays loaded until all threads of the process have ended.
@@ -71,7 +71,8 @@ pub(super) fn key() -> Option<libc::pthread_key_t> {
     Some(number.checked_sub(1)? as libc::pthread_key_t)
 }
 
-/// Registers a hook that the destructor of the key calls.
+/// Registers a hook that the destructor of the key calls. The errors are those of
+/// [`super::at_exit`].
 pub(super) fn at_exit(key: libc::pthread_key_t, hook: fn()) -> Result<(), Gone> {
     let kept = KEYED.try_with(|keyed| {
         if keyed.ran.get() {

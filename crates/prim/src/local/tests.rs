@@ -29,7 +29,7 @@ pub(super) fn while_registering() {
     }
 }
 
-/// Declares an allocator for one test. Its record data counts the calls of `enter` and `leave`.
+/// Declares an allocator for one test. Its record data counts the calls to `enter` and `leave`.
 macro_rules! tenant {
     ($name:ident) => {
         #[derive(Debug)]
@@ -43,7 +43,7 @@ macro_rules! tenant {
                 Self { entered: OwnerUsize::new(0), left: OwnerUsize::new(0) }
             }
 
-            /// Returns the numbers of calls of `enter` and `leave`, summed over all records.
+            /// Returns the numbers of calls to `enter` and `leave`, summed over all records.
             fn counts() -> (usize, usize) {
                 Self::statics().registry.records().map(Record::data).fold((0, 0), |(entered, left), data| {
                     (entered + data.entered.get(), left + data.left.get())

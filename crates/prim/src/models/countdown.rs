@@ -36,7 +36,8 @@ impl CountdownWorld {
         !self.side.inbox.get().is_empty()
     }
 
-    /// Books the remote frees in the inbox. Starts the countdown of a unit with live blocks.
+    /// Books the remote frees in the inbox. Then frees the unit if it is empty, and starts its
+    /// countdown otherwise.
     fn drain(&self) {
         // SAFETY: the caller holds the lease.
         for (_, given) in unsafe { self.side.inbox.get().take() } {

@@ -105,9 +105,9 @@ impl Side {
         emptied
     }
 
-    /// Does nothing, unless the weakening `book_without_dequeue` is set. With that weakening, it
-    /// takes the word of a unit that may not have been dequeued, which F2 forbids. Returns whether
-    /// the unit became empty.
+    /// Does nothing, unless the weakening `book_without_dequeue` is set. With that weakening, takes
+    /// the word of a unit without a dequeue, which F2 forbids. Returns whether the unit became
+    /// empty.
     fn retire(&self) -> bool {
         if !cfg!(ephemera_weaken = "book_without_dequeue") {
             return false;
@@ -173,8 +173,8 @@ fn loom_remote_frees_end_before_the_unit_is_freed() {
     });
 }
 
-/// The holder reuses a block that it has just booked. The block's new user frees it, so the unit
-/// enters the inbox a second time.
+/// If the first booking empties the unit, the holder reuses a block. Another thread frees this
+/// block, so the unit enters the inbox a second time.
 #[test]
 fn loom_remote_free_of_a_reused_block_is_not_lost() {
     explore(|| {
@@ -185,8 +185,8 @@ fn loom_remote_free_of_a_reused_block_is_not_lost() {
         let second = thread::spawn(move || second.remote_free(1));
         let mut emptied = side.book_inbox();
         let third = if emptied {
-            // No block is live, so the holder reuses the unit from its start. SAFETY: loom reports
-            // any race before this write.
+            // No block is live, so the holder reuses the unit from its start.
+            // SAFETY: loom reports any race before this write.
             side.chunk.get().live.with_mut(|live| unsafe { *live = 1 });
             side.chunk.get().use_block(0);
             emptied = false;

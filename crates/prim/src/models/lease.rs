@@ -59,7 +59,7 @@ impl LeaseWorld {
         }
     }
 
-    /// Checks that the unit became empty once. No thread trims the record before this.
+    /// Checks that the unit became empty once. No thread trims the record before this check.
     fn assert_emptied_once(&self) {
         // SAFETY: loom reports any race before this read.
         let emptied = self.record.get().data().emptied.with(|count| unsafe { *count });
@@ -99,7 +99,8 @@ fn loom_lease_shows_the_last_holders_writes() {
     });
 }
 
-/// Two threads push to a record without a holder, and each drains it if it can lease it.
+/// Two threads free the blocks of a record without a holder. A thread that pushes the unit drains
+/// the inbox if it can lease the record.
 #[test]
 fn loom_lease_taken_by_pushers_empties_a_unit_once() {
     explore(|| {

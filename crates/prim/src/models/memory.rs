@@ -5,8 +5,8 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::ptr::NonNull;
 
-/// A unit or pool of a model. Its memory is freed at the end of the run, not when the protocol
-/// frees it, so that an access after the free finds the witness.
+/// A value of a model, for example a unit. Its memory is freed at the end of the run, not when the
+/// protocol frees it, so that an access after the free finds the witness.
 ///
 /// The `Arc` is the standard library's, because loom's would order the threads that drop it.
 pub(super) struct ModelArc<T> {

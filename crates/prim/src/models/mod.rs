@@ -1,10 +1,10 @@
 //! Loom models of the protocol. Each model runs a few threads over the crate's own types, in every
-//! interleaving.
+//! interleaving, or in all that stay within a bound on preemptions.
 //!
 //! Each model is a test named `loom_*`. A field that only one thread may write is a loom cell, so a
 //! missing edge fails the model even if the value happens to be right. Each negative control
-//! weakens one ordering of the crate, and names the model that must then fail. The design page has
-//! the table.
+//! weakens one ordering of the crate or leaves out one step, and names the model that must then
+//! fail. The design page has the table.
 
 mod countdown;
 mod foreign;

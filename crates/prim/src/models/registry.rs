@@ -35,7 +35,7 @@ fn registry() -> ModelArc<Registry<CheckedData>> {
     ModelArc::new(Registry::new(core::array::from_fn(|_| Record::new(CheckedData::new())), CheckedData::new))
 }
 
-/// Holds any record for a moment, and returns its address.
+/// Leases any record briefly, and returns the record's address.
 fn visit(registry: &Registry<CheckedData>) -> usize {
     let lease = registry.lease_any().unwrap();
     lease.record().data().hold();

@@ -10,7 +10,7 @@ use super::memory::ModelArc;
 use crate::pages::span_place::SpanPlace;
 use crate::witness::Witness;
 
-/// A place, and the two spans that its owner has.
+/// A place, and two spans of its owner.
 struct Kept {
     place: SpanPlace,
     spans: [Witness; 2],

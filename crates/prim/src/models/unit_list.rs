@@ -47,7 +47,7 @@ fn unit() -> ModelArc<ListedUnit> {
     })
 }
 
-/// Removes a unit as its owner and, if no walker protects it, frees it.
+/// Removes a unit, as its owner. Frees the unit unless a walker protects it.
 fn free(list: &UnitList<ListedUnit>, unit: &ModelArc<ListedUnit>) {
     // SAFETY: the unit is on the list, which this thread owns.
     if unsafe { list.remove(unit.pointer()) } {

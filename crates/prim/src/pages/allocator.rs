@@ -48,7 +48,7 @@ unsafe impl Allocator for CachedPages {
         }
     }
 
-    /// Grows the block inside its span, resizes its mapping, which may move, or copies it.
+    /// Grows the block inside its span, resizes its mapping (which may move), or copies the block.
     #[inline]
     unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
         // SAFETY: the caller passes a live block, which has memory if its size is not zero.
@@ -117,7 +117,7 @@ fn allocate_shared(layout: Layout) -> Result<NonNull<u8>, AllocError> {
 /// Frees a block without a thread's own cache.
 ///
 /// # Safety
-/// `block` is a live block of this layout, and nothing uses it any more.
+/// `block` is a live block of this allocator with this layout, and nothing uses it any more.
 #[inline(never)]
 unsafe fn deallocate_shared(block: NonNull<u8>, layout: Layout) {
     if layout.size() != 0 {
@@ -132,7 +132,7 @@ impl CachedPages {
     ///
     /// If `grows`, the block replaces a smaller one, so it is likely to grow again. If the cache
     /// contains a span of twice the necessary length, the block may then get that span, so that the
-    /// next growth does not move it.
+    /// next growth does not move the block.
     #[inline]
     #[must_use]
     pub fn take(&self, layout: Layout, grows: bool) -> Option<NonNull<u8>> {
@@ -152,8 +152,8 @@ impl CachedPages {
     /// the cache does not take it.
     ///
     /// # Safety
-    /// `block` is a live block of this layout. If this returns `true`, nothing uses the block
-    /// afterwards.
+    /// `block` is a live block of this allocator with this layout. If this returns `true`, nothing
+    /// uses the block afterwards.
     #[inline]
     #[must_use]
     pub unsafe fn keep(&self, block: NonNull<u8>, layout: Layout) -> bool {
@@ -172,7 +172,8 @@ impl CachedPages {
         true
     }
 
-    /// Returns whether a block can grow to a layout in place, because its span has room.
+    /// Returns whether a block can grow to a layout inside its span. Returns `false` for a block
+    /// with its own mapping.
     ///
     /// # Safety
     /// `block` is a live block of this allocator, and not of size zero.
@@ -183,7 +184,8 @@ impl CachedPages {
         unsafe { spans::has_room(block, new) }
     }
 
-    /// Notes that a block grew in its span, which may have been its room.
+    /// Notes that a block grew inside its span. If the new layout needs a longer span than the old
+    /// one, the block has used its room.
     pub fn note_growth(&self, old: Layout, new: Layout) {
         let (Some(cache), Some(before), Some(now)) = (self.cache, Order::of(old), Order::of(new)) else {
             return;
@@ -195,10 +197,10 @@ impl CachedPages {
     }
 
     /// Grows a block. Returns the block, and the offset from which on all bytes are zero if
-    /// `zeroed`.
+    /// `zeroed`. Fails, and leaves the block live, if there is no memory.
     ///
     /// # Safety
-    /// `block` is a live block of layout `old`, and `new` is not smaller.
+    /// `block` is a live block of this allocator with layout `old`, and `new` is not smaller.
     #[cold]
     #[inline(never)]
     unsafe fn grow_in_place_or_move(
@@ -228,8 +230,8 @@ impl CachedPages {
     /// Copies `keep` bytes of `block` to `moved`, and frees `block`.
     ///
     /// # Safety
-    /// `block` is a live block of layout `old`, `moved` is another live block, and both have `keep`
-    /// bytes.
+    /// `block` is a live block of this allocator with layout `old`, and nothing uses it afterwards.
+    /// `moved` is another live block, and both have `keep` bytes.
     unsafe fn move_to(&self, moved: NonNull<u8>, block: NonNull<u8>, old: Layout, keep: usize) {
         // SAFETY: live blocks do not overlap, and both have `keep` bytes.
         unsafe { moved.copy_from_nonoverlapping(block, keep) };

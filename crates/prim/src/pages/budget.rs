@@ -47,8 +47,8 @@ pub(super) fn allocated(bytes: usize, was_cached: bool) {
     }
 }
 
-/// Counts an allocation that the cache did not serve, and raises the bound by those of its bytes
-/// that may have left the cache before.
+/// Counts an allocation that the cache did not serve, and raises the bound by the number of
+/// allocated bytes that may have left the cache before.
 fn needed(bytes: usize) {
     let again = bytes.min(LEFT.load(Ordering::Relaxed));
     if again != 0 {
@@ -70,7 +70,7 @@ pub(super) fn decayed(bytes: usize) {
     change(&LEARNED, |learned| learned.saturating_sub(bytes));
 }
 
-/// Resets the counts of the bytes that left the cache and of those that were allocated again.
+/// Resets the count of the bytes that left the cache, and the rise of the bound.
 pub(super) fn forget() {
     LEFT.store(0, Ordering::Relaxed);
     LEARNED.store(0, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! Implements the allocator trait with the system's heap, or with the global heap without `std`.
-//! Serves targets without the system calls of `os`, and runs under Miri and loom.
+//! Implements the allocator trait with the system's heap or, without `std`, with the global heap.
+//! The crate uses this module under Miri and loom, and on targets without the system calls of `os`.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;

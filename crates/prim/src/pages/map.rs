@@ -1,5 +1,6 @@
 //! The map from addresses to superblocks: a tree of two levels with a word for each 2 MiB. Each
-//! word has the address of the superblock's `Home`, with the order of the spans in the lowest bits.
+//! word contains the address of the superblock's `Home`, with the order of the spans in the lowest
+//! bits.
 //!
 //! # Invariant
 //!
@@ -61,7 +62,7 @@ fn leaf_or_new(number: usize) -> Option<&'static Leaf> {
     let fresh = os::map(LEAF_LEN, os::GRAIN)?;
     let (leaf, null) = (fresh.cast::<Leaf>().as_ptr(), ptr::null_mut());
     // ORDERING: AcqRel. Pairs with the Acquire in `leaf`. Publishes: the leaf, whose zeros are null
-    // pointers. Acquire sees the leaf of another thread that was faster.
+    // pointers. By Acquire, this thread sees the leaf of another thread that was faster.
     match ROOT[number].compare_exchange(null, leaf, Ordering::AcqRel, Ordering::Acquire) {
         // SAFETY: the zeros of the mapping are null pointers, and a published leaf is never
         // unmapped.
@@ -75,7 +76,8 @@ fn leaf_or_new(number: usize) -> Option<&'static Leaf> {
     }
 }
 
-/// Returns the superblock that contains an address, if there is one, and the order of its spans.
+/// Returns the superblock that contains an address and the order of its spans. Returns `None` if no
+/// superblock contains the address.
 #[inline]
 pub(super) fn find(addr: usize) -> Option<(NonNull<Home>, Order)> {
     let (number, entry) = place_of(addr)?;
@@ -89,7 +91,7 @@ pub(super) fn find(addr: usize) -> Option<(NonNull<Home>, Order)> {
 }
 
 /// Writes the entries of a superblock. Returns `false` if there is no memory for a leaf or the map
-/// does not cover these addresses. It may then have written some of the entries.
+/// does not cover these addresses. This function may then have written some of the entries.
 pub(super) fn set(base: NonNull<u8>, order: Order, home: NonNull<Home>) -> bool {
     let word = home.as_ptr().wrapping_byte_add(order.index());
     each(base, order.superblock(), |number, entry| {

@@ -1,5 +1,5 @@
-//! Blocks whose size or alignment exceeds that of the largest span. Each such block has its own
-//! mapping.
+//! Blocks whose size or alignment exceeds the length of the largest span. Each such block has its
+//! own mapping.
 //!
 //! The length of a mapping follows from the size of its block, so that a free can compute it. There
 //! are eight lengths for each doubling of the size. A block that grows within one length thus stays
@@ -71,7 +71,7 @@ impl Slot {
         }
     }
 
-    /// Claims the slot if it is in this state. Returns whether it did.
+    /// Claims the slot if it is in this state. Returns whether this call claimed the slot.
     fn claim(&self, state: usize) -> bool {
         // ORDERING: Acquire. Pairs with the Release in `Slot::leave`.
         self.state.compare_exchange(state, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok()
@@ -84,7 +84,8 @@ impl Slot {
         self.state.store(state, Ordering::Release);
     }
 
-    /// Takes the mapping if `suits` accepts its address and length.
+    /// Takes the mapping if `suits` accepts its address and length, and returns both. Returns
+    /// `None` if the slot has no such mapping, or if another thread has claimed the slot.
     fn take(&self, suits: impl Fn(usize, usize) -> bool) -> Option<(NonNull<u8>, usize)> {
         let seems = suits(self.block.load(Ordering::Relaxed).addr(), self.len.load(Ordering::Relaxed));
         if !seems || self.state.load(Ordering::Relaxed) != FULL || !self.claim(FULL) {
@@ -110,8 +111,8 @@ impl Slot {
 }
 
 impl Slot {
-    /// Returns whether the slot has had its mapping for [`LOOKS`] looks. The first look that finds
-    /// a mapping stores its own number, `look`.
+    /// Returns whether the slot has contained its mapping for [`LOOKS`] looks. The first look that
+    /// finds a mapping stores its own number, `look`.
     fn is_idle(&self, look: usize) -> bool {
         if self.state.load(Ordering::Relaxed) != FULL {
             return false;
@@ -124,7 +125,7 @@ impl Slot {
     }
 }
 
-/// Returns the length of the mapping for a block of this size.
+/// Returns the length of the mapping for a block of this size, or `None` if it overflows.
 pub(super) const fn len_for(size: usize) -> Option<usize> {
     let eighth = match size.checked_ilog2() {
         Some(log) if log > 3 => 1 << (log - 3),
@@ -134,7 +135,7 @@ pub(super) const fn len_for(size: usize) -> Option<usize> {
 }
 
 /// Allocates a mapping of `len` bytes. If `zeroed`, the mapping is always a new one. Returns the
-/// mapping, and whether all of its bytes are zero.
+/// mapping, and whether all of its bytes are zero. Returns `None` if the operating system refuses.
 pub(super) fn allocate(len: usize, align: usize, zeroed: bool) -> Option<(NonNull<u8>, bool)> {
     if !zeroed {
         let kept = KEPT.iter().find_map(|slot| slot.take(|at, has| has == len && at % align == 0));
@@ -252,7 +253,8 @@ fn retry_stuck() {
     RETRYING.store(false, Ordering::Release);
 }
 
-/// Takes the first mapping from the list. Only the thread that set `RETRYING` may call this.
+/// Takes the first mapping from the list, and returns its address and length, or `None` if the list
+/// is empty. Only the thread that set `RETRYING` may call this.
 fn pop_stuck() -> Option<(NonNull<u8>, usize)> {
     // ORDERING: Acquire. Pairs with the Release in `unmap`.
     let mut stuck = NonNull::new(STUCK.load(Ordering::Acquire))?;

@@ -179,8 +179,8 @@ pub fn span_len(block: NonNull<u8>) -> Option<usize> {
 }
 
 /// Returns the pages of all freed blocks to the operating system. Where a page has more than 32
-/// KiB, a span that is smaller than a page leaves only with its superblock, if no span of the
-/// superblock is used.
+/// KiB, some spans are smaller than a page. Such a span is returned only with its whole superblock,
+/// if no span of the superblock is used.
 pub fn purge() {
     #[cfg(ephemera_pages)]
     spans::purge();
@@ -201,8 +201,8 @@ pub fn shed(bytes: usize) {
 /// of these pages is unknown afterwards, even if the system refuses.
 ///
 /// # Safety
-/// `start` is in a live block of [`Pages`]. No code needs the bytes from `start` to the end of the
-/// block, and no thread accesses them during the call.
+/// The `len` bytes from `start` on are in a live block of [`Pages`]. No code needs the bytes from
+/// `start` to the end of the block, and no thread accesses them during the call.
 pub unsafe fn purge_tail(start: NonNull<u8>, len: usize) {
     #[cfg(ephemera_pages)]
     {
@@ -336,8 +336,9 @@ pub fn usage() -> PageUsage {
 }
 
 /// Makes a later system call of this module fail, for tests: with 1 the next call, with 2 the one
-/// after it, with 0 none, and with `usize::MAX` all. Returns what remains of the previous number,
-/// which each call reduces by one: 0 if that call has failed.
+/// after it, with 0 none, and with `usize::MAX` all. Returns what remains of the previous number.
+/// Each call reduces the number by one, unless it is `usize::MAX`. The result 0 means that the
+/// chosen call has failed, or that no call was chosen.
 #[doc(hidden)]
 pub fn refuse_call(number: usize) -> usize {
     #[cfg(ephemera_pages)]

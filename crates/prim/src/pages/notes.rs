@@ -124,7 +124,8 @@ fn has_no_entry(layout: Layout) -> bool {
     !cfg!(ephemera_pages) && layout.size() < 1 << ENTRY_BITS
 }
 
-/// Returns the entry of a block of this layout, if it has one and the tree has its leaf.
+/// Returns the entry of a block of this layout, or `None` if the block has no entry or the tree
+/// does not contain the leaf yet.
 #[inline]
 fn entry(block: NonNull<u8>, layout: Layout) -> Option<&'static NoteWords> {
     if has_no_entry(layout) {

@@ -31,8 +31,8 @@ impl Span {
         Some(Self { home, index: (distance / order.span()) as u32 })
     }
 
-    /// Returns the order of the span that contains a block, or `None` if the block is a mapping. If
-    /// no thread owns the block, the answer may be out of date.
+    /// Returns the order of the span that contains a block, or `None` if the block has its own
+    /// mapping. If no thread owns the block, the answer may be out of date.
     #[inline]
     pub(super) fn order_at(block: NonNull<u8>) -> Option<Order> {
         map::find(block.addr().get()).map(|(_, order)| order)

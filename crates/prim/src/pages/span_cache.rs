@@ -13,14 +13,14 @@
 //!
 //! A block that grows is likely to grow again, so it takes a span of twice the necessary length if
 //! the cache contains one. The next growth then does not move the block. A thread may give this
-//! *room* to [`ROOMS`] blocks. When it grows a block into its room, or frees a block with room, it
-//! may give room to one more. Without a bound, the blocks of a program could take almost four times
-//! their size.
+//! *room* to [`ROOMS`] blocks. When the thread grows a block into its room, or frees a block with
+//! room, it may give room to one more block. Without a bound, the blocks of a program could take
+//! almost four times their size.
 //!
 //! Other threads can take spans out of the cache, so a sleeping thread does not keep them resident.
 //! After every 64th allocation or free, the process looks at one cache. For each length that the
-//! owner has not used since the last look, the look moves one span to the cache of the process,
-//! which may purge the span later.
+//! owner has not used since the last look, the look moves one span to the cache of the process. The
+//! process may purge this span later.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -31,8 +31,8 @@ use super::span_place::SpanPlace;
 use crate::sync::push;
 use crate::word::OwnerUsize;
 
-/// The index of the smallest order that a thread keeps: spans of 64 KiB. Size classes serve the
-/// blocks of up to 32 KiB.
+/// The index of the smallest order that a thread keeps: spans of 64 KiB. `typed-pool` serves blocks
+/// of up to 32 KiB from its size classes.
 const FIRST: usize = 1;
 /// The number of places for each of the orders that a thread keeps.
 const PLACES: [usize; 3] = [4, 2, 1];
@@ -74,7 +74,7 @@ pub struct SpanCache {
     rooms: OwnerUsize,
     /// The cache that was listed before this one, or null.
     next: AtomicPtr<Self>,
-    /// 1 if the cache is on the list, else 0.
+    /// 1 if the cache is on the list, and 0 otherwise.
     listed: OwnerUsize,
 }
 
@@ -104,7 +104,8 @@ impl KeptSpans {
         self.places.iter().find_map(SpanPlace::steal)
     }
 
-    /// Takes a span if the owner has not used this order since the last look at the cache.
+    /// Takes a span if the owner has not used this order since the last look at the cache. Returns
+    /// `None` otherwise, or if there is no span.
     fn steal_unused(&self) -> Option<NonNull<u8>> {
         let uses = self.uses.get();
         let is_unused = self.seen.swap(uses, Ordering::Relaxed) == uses;

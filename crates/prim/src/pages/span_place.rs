@@ -45,8 +45,9 @@ impl SpanPlace {
         self.0.store(span.as_ptr(), PUT);
     }
 
-    /// Takes the span out of the place. Only the owner may call this. A relaxed exchange suffices,
-    /// because the owner finds only spans that it has stored itself.
+    /// Takes the span out of the place, or returns `None` if the place is empty. Only the owner may
+    /// call this. A relaxed exchange suffices, because the owner finds only spans that it has
+    /// stored itself.
     #[inline]
     pub(crate) fn take(&self) -> Option<NonNull<u8>> {
         if self.is_empty() {
@@ -60,7 +61,8 @@ impl SpanPlace {
         NonNull::new(self.0.swap(ptr::null_mut(), Ordering::Relaxed))
     }
 
-    /// Takes the span out of the place. Any thread may call this.
+    /// Takes the span out of the place, or returns `None` if the place is empty. Any thread may
+    /// call this.
     pub(crate) fn steal(&self) -> Option<NonNull<u8>> {
         if self.is_empty() {
             return None;

@@ -14,8 +14,8 @@ use super::{budget, mapping, os};
 /// The smallest supported page size, in bytes. A moved mapping has at least this alignment.
 const PAGE: usize = 4 << 10;
 
-/// The number of cached spans or mappings that a free purges or unmaps while the cache exceeds its
-/// bound.
+/// The largest number of cached spans or mappings that one free purges or unmaps while the cache
+/// exceeds its bound.
 const PURGES: usize = 2;
 
 /// The number of searches for cached memory so far, which selects the table in which the next
@@ -144,7 +144,7 @@ fn turns(look: usize) -> impl Iterator<Item = usize> {
 /// Purges a cached span or unmaps a cached mapping. Returns `false` if it found none, or only spans
 /// that the operating system refused to purge.
 fn shed() -> bool {
-    // The number after that of the last table selects the mappings.
+    // A turn past the last table (`ORDERS`) selects the mappings.
     turns(HAND.fetch_add(1, Ordering::Relaxed)).any(|turn| match TABLES.get(turn) {
         Some(table) => table.take_dirty().is_some_and(purge_span),
         None => mapping::unmap_one(),
@@ -152,7 +152,7 @@ fn shed() -> bool {
 }
 
 /// Purges cached spans and unmaps cached mappings, until the cache has shrunk by this number of
-/// bytes or a call of [`shed`] returns `false`. Calls [`shed`] at most once for each [`SPAN_MIN`]
+/// bytes or a call to [`shed`] returns `false`. Calls [`shed`] at most once for each [`SPAN_MIN`]
 /// bytes.
 pub(super) fn shed_bytes(bytes: usize) {
     let cached = || budget::now().1;
@@ -182,7 +182,7 @@ fn purge_span(span: Span) -> bool {
 /// Purges and unmaps all memory that the process and its threads cache.
 ///
 /// The empty superblocks are unmapped first, so that their spans need not be purged individually.
-/// An unmap also works if the operating system refuses to purge some of these spans.
+/// Unmapping also works if the operating system refuses to purge some of these spans.
 pub(super) fn purge() {
     if !cfg!(ephemera_weaken = "purge_leaves_threads") {
         SpanCache::listed().for_each(SpanCache::clear);
@@ -201,7 +201,7 @@ fn is_aligned(block: NonNull<u8>, layout: Layout) -> bool {
     block.addr().get() & (layout.align() - 1) == 0
 }
 
-/// Returns whether a block is part of a span that has room for a layout.
+/// Returns whether a block has the alignment of a layout and is in a span that has room for it.
 ///
 /// # Safety
 /// `block` is a live block of the caller.
@@ -210,12 +210,12 @@ pub(super) unsafe fn has_room(block: NonNull<u8>, new: Layout) -> bool {
     is_aligned(block, new) && Span::order_at(block).is_some_and(|order| new.size() <= order.span())
 }
 
-/// Grows a block that is a mapping, which may move. Returns the block, and an offset: the bytes of
-/// the block from this offset to `new.size()` are zero. Returns `None` if the block is in a span or
-/// if the mapping cannot grow.
+/// Grows a block that has its own mapping, which may move. Returns the block, and an offset: the
+/// bytes of the block from this offset to `new.size()` are zero. Returns `None` if the block is in
+/// a span or if the mapping cannot grow.
 ///
 /// # Safety
-/// `block` is a live block of layout `old`; `new` is not smaller.
+/// `block` is a live block of layout `old` from [`allocate`]. `new` is not smaller.
 pub(super) unsafe fn grow(block: NonNull<u8>, old: Layout, new: Layout) -> Option<(NonNull<u8>, usize)> {
     let aligned = is_aligned(block, new);
     if Span::order_at(block).is_some() {
@@ -237,7 +237,8 @@ pub(super) unsafe fn grow(block: NonNull<u8>, old: Layout, new: Layout) -> Optio
 /// impossible.
 ///
 /// # Safety
-/// `block` is a live block of layout `old`; `new` is not larger and not of size zero.
+/// `block` is a live block of layout `old` from [`allocate`]. `new` is not larger and not of size
+/// zero.
 pub(super) unsafe fn shrink(block: NonNull<u8>, old: Layout, new: Layout) -> bool {
     if !is_aligned(block, new) {
         return false;
@@ -254,8 +255,8 @@ pub(super) unsafe fn shrink(block: NonNull<u8>, old: Layout, new: Layout) -> boo
     }
 }
 
-/// Returns whether a block that shrinks should move, because its span or mapping is larger than a
-/// span for `new`.
+/// Returns whether a block that shrinks to `new` should move: whether a span can serve `new` and is
+/// smaller than the block's span or mapping.
 ///
 /// # Safety
 /// `block` is a live block of the caller.

@@ -1,5 +1,5 @@
-//! A superblock: one mapping of up to 64 spans of one size, with one word that tells which spans
-//! are free, and one that tells which are dirty. A dirty span may hold old bytes.
+//! A superblock: one mapping of up to 64 spans of one size. One word tells which spans are free,
+//! and another word tells which are dirty. A dirty span may hold old bytes.
 //!
 //! # Invariants
 //!
@@ -7,8 +7,8 @@
 //!   thread that clears the bit owns the span until it sets the bit again.
 //! * **G2** `base` changes only while all bits of `free` are clear and no span is owned. This is
 //!   the case before [`Superblock::open`] sets the bits, and after [`Superblock::close`] has
-//!   cleared all of them at once. The base that the owner of a span reads is therefore that of the
-//!   span's mapping.
+//!   cleared all of them at once. The owner of a span therefore reads the base of the span's own
+//!   mapping.
 //! * **G3** A free span whose bit of `dirty` is clear has not been written since it was mapped or
 //!   purged. Only the span's owner changes the bit.
 
@@ -18,8 +18,9 @@ use core::ptr;
 use crate::sync::AtomicUsize;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 
-// ORDERING: Acquire. Pairs with the Release in `Superblock::give` and in `Superblock::open`: the
-// new owner sees the base, the dirty bit, and the last owner's accesses to the span.
+// ORDERING: Acquire. Pairs with the Release in `Superblock::give`, `Superblock::open` and
+// `Superblock::reopen`: the new owner sees the base, the dirty bit, and the last owner's accesses
+// to the span.
 const TAKE: Ordering =
     if cfg!(ephemera_weaken = "span_take_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 // ORDERING: Release. Pairs with the Acquire in `Superblock::take` and in `Superblock::close`.
@@ -116,9 +117,9 @@ impl Superblock {
         self.free.store(all, Ordering::Release);
     }
 
-    /// Takes a free span, if there is one. If `clean`, prefers a span that nothing has written
-    /// since it was mapped or purged. Otherwise prefers one with old bytes, whose pages may be
-    /// resident already.
+    /// Takes a free span, or returns `None` if there is none. If `clean`, prefers a span that
+    /// nothing has written since it was mapped or purged. Otherwise prefers a span with old bytes,
+    /// whose pages may be resident already.
     pub(crate) fn take(&self, clean: bool) -> Option<TakenSpan> {
         self.take_of(|free, dirty| {
             let wanted = if clean { free & !dirty } else { free & dirty };
@@ -126,15 +127,16 @@ impl Superblock {
         })
     }
 
-    /// Takes the first free span with old bytes, from index `from` on.
+    /// Takes the first free span with old bytes, from index `from` on. Returns `None` if there is
+    /// none.
     #[cfg(ephemera_pages)]
     pub(crate) fn take_dirty(&self, from: u32) -> Option<TakenSpan> {
         let after = u64::MAX.checked_shl(from)?;
         self.take_of(|free, dirty| free & dirty & after)
     }
 
-    /// Takes the first of the spans that `choose` selects. The arguments of `choose` are the bits
-    /// of all free spans and of all spans with old bytes.
+    /// Takes the first of the spans that `choose` selects, or returns `None` if it selects none.
+    /// The arguments of `choose` are the bits of all free spans and of all spans with old bytes.
     #[inline]
     fn take_of(&self, choose: impl Fn(u64, u64) -> u64) -> Option<TakenSpan> {
         let mut free = self.free.load(Ordering::Relaxed);
@@ -150,8 +152,9 @@ impl Superblock {
         }
     }
 
-    /// Takes a span that has been cached without use for at least [`LOOKS`] looks. The looks of the
-    /// process are numbered, and `look` is the current one.
+    /// Takes a span that has been cached without use for at least [`LOOKS`] looks, or returns
+    /// `None` if it does not find one. The looks of the process are numbered, and `look` is the
+    /// current one.
     #[cfg(ephemera_pages)]
     pub(crate) fn take_idle(&self, look: usize) -> Option<TakenSpan> {
         if look.wrapping_sub(self.looked.load(Ordering::Relaxed)) < LOOKS {
@@ -190,7 +193,7 @@ impl Superblock {
     }
 
     /// Clears the `idle` bit of a span that was just taken. If a look marks the span at the same
-    /// time, the mark remains, and a later look may purge the span too early, once.
+    /// time, the mark remains, and one later look may purge the span too early.
     #[cfg(ephemera_pages)]
     #[inline]
     fn mark_used(&self, bit: u64) {

@@ -14,7 +14,7 @@ mod give;
 /// The largest number of spans in a superblock.
 const SPANS_MAX: usize = 64;
 
-/// The number of directories that one search for a dirty or idle span visits.
+/// The largest number of directories that one search for a dirty or idle span visits.
 const HAND_DIRECTORIES: usize = 4;
 
 /// The tables of all span lengths.
@@ -29,8 +29,8 @@ pub(super) struct Table {
     hint: DirectoryHint,
     /// The directory in which the next search for a dirty or idle span starts.
     hand: DirectoryHint,
-    /// The last superblock that became empty while it had few cached spans or the cache exceeded
-    /// its bound. It stays mapped.
+    /// The last superblock that became empty while fewer than half of its spans were cached or the
+    /// cache exceeded its bound. It stays mapped.
     spare: AtomicPtr<Home>,
 }
 
@@ -59,7 +59,8 @@ impl DirectoryHint {
 }
 
 impl Directory {
-    /// Takes a free span from this directory. Prefers a clean span if `clean`, else a dirty one.
+    /// Takes a free span from this directory, or returns `None` if it finds none. Prefers a clean
+    /// span if `clean`, and a dirty span otherwise.
     fn take(&'static self, clean: bool) -> Option<(Span, TakenSpan)> {
         let mut left = self.room.load(Ordering::Relaxed);
         while left != 0 {
@@ -99,9 +100,9 @@ impl Directory {
         None
     }
 
-    /// Takes a span that `Superblock::take_idle` selects. The search starts at the superblock in
-    /// which the last search found a span. After a search that finds none, the next one starts at
-    /// the first superblock.
+    /// Takes a span that `Superblock::take_idle` selects, or returns `None` if the search finds
+    /// none. The search starts at the superblock in which the last search found a span. After a
+    /// search that finds no span, the next search starts at the first superblock.
     fn take_idle(&'static self, look: usize) -> Option<Span> {
         let first = (self.idle_at.load(Ordering::Relaxed)) as u32;
         let mut left = self.soiled.load(Ordering::Relaxed) & u64::MAX.checked_shl(first).unwrap_or(0);
@@ -114,7 +115,7 @@ impl Directory {
                 self.look_again(number);
             }
             // After a refused purge the span is no longer marked as idle, so the next call finds
-            // another one.
+            // another span.
             self.idle_at.store(number as usize, Ordering::Relaxed);
             let span = Span { home, index: taken.index };
             if taken.dirty {
@@ -128,6 +129,7 @@ impl Directory {
     }
 
     /// Takes the first free span with old bytes of superblock `number`, from index `from` on.
+    /// Returns `None` if there is none.
     fn take_dirty_of(&'static self, number: u32, mut from: u32) -> Option<Span> {
         let home = &self.homes[number as usize];
         loop {
@@ -165,8 +167,8 @@ impl Table {
         core::iter::successors(Some(&self.first), |directory| directory.next())
     }
 
-    /// Takes a free span from this table. In each directory, prefers a clean span if `clean`, else
-    /// a dirty one.
+    /// Takes a free span from this table, or returns `None` if it finds none. In each directory,
+    /// prefers a clean span if `clean`, and a dirty span otherwise.
     pub(super) fn take(&'static self, clean: bool) -> Option<(Span, TakenSpan)> {
         let start = self.hint.get().unwrap_or(&self.first);
         let on = core::iter::successors(Some(start), |directory| directory.next());
@@ -216,17 +218,20 @@ impl Table {
         false
     }
 
-    /// Takes, from the next few directories, a free span with old bytes.
+    /// Takes a free span with old bytes from the next few directories. Returns `None` if they have
+    /// none.
     pub(super) fn take_dirty(&'static self) -> Option<Span> {
         self.search(Directory::take_dirty)
     }
 
-    /// Takes, from the next few directories, a span that `Superblock::take_idle` selects.
+    /// Takes a span that `Superblock::take_idle` selects from the next few directories. Returns
+    /// `None` if it selects none.
     pub(super) fn take_idle(&'static self, look: usize) -> Option<Span> {
         self.search(|directory| directory.take_idle(look))
     }
 
-    /// Calls `take` for the next few directories until `take` finds a span.
+    /// Calls `take` for the next few directories until `take` finds a span. Returns this span, or
+    /// `None`.
     fn search(&'static self, take: impl Fn(&'static Directory) -> Option<Span>) -> Option<Span> {
         let mut directory = self.hand.get().unwrap_or(&self.first);
         for _ in 0..HAND_DIRECTORIES {

@@ -77,8 +77,8 @@ impl Recording {
         stream.note_clocks(number, &Clocks { time, thread, process, recorder });
     }
 
-    /// Takes the lock and writes a note of the calling thread's clocks, with a recorder time of
-    /// 0.
+    /// Takes the lock and writes a note of the calling thread's clocks, with a recorder time of 0.
+    /// Writes nothing if the kernel refuses the lock.
     pub(super) fn note_clocks_now(&self, stream: &Stream, number: usize) {
         if let Some(lock) = Lock::take(&self.locked) {
             self.note_clocks(stream, number, None, &lock);

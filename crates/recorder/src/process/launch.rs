@@ -17,7 +17,7 @@ pub(super) const SUFFIX: usize = 24;
 /// The maximum number of programs that one process can run and record, one after another.
 const IMAGES: u32 = 10_000;
 
-/// Whether this process has started a recording. Stays set when the recording ends.
+/// Whether this process has started a recording. The flag stays set when the recording ends.
 static STARTED: AtomicBool = AtomicBool::new(false);
 
 impl Recording {
@@ -85,8 +85,9 @@ pub(super) fn write_suffix(out: &mut [u8; SUFFIX], pid: u32, image: u32) -> usiz
     at
 }
 
-/// Starts recording this process into a file of at most `limit` bytes, rounded up to a multiple
-/// of 4 KiB. The file's name is `path`, a dot and the process ID.
+/// Starts recording this process into a file of at most `limit` bytes, rounded up to a multiple of
+/// 4 KiB. The file's name is `path`, a dot and the process ID. If that file exists already, a dot
+/// and a number follow.
 ///
 /// # Errors
 ///
@@ -140,8 +141,8 @@ fn prepare(path: &[u8], most: usize, origin: Origin) -> Result<(), StartError> {
     }
     known.state.store(RECORDING, Relaxed);
     clocks::see_the_exit();
-    // ORDERING: Release. Pairs with the Acquire in `record` and in `exits`. Publishes: the
-    // recording and its settings.
+    // ORDERING: Release. Pairs with the Acquire in `record`, `leave`, `into_sandbox` and `exits`.
+    // Publishes: the recording and its settings.
     PROCESS.store(process, Release);
     Ok(())
 }

@@ -1,11 +1,11 @@
-//! Leases streams to threads. A thread borrows a stream for each of its first calls, then keeps
-//! one until it ends, then borrows again.
+//! Leases streams to threads. A thread borrows a stream for each of its first calls, then keeps one
+//! stream until the thread ends, and then borrows again.
 //!
 //! After a thread's last destructor, the recorder has no hook to return a stream, but the thread
 //! may still call `free`: the C library then frees memory of detached threads and of other threads.
 //! If the thread leased a stream for such a call, the stream would never return to the list, so the
 //! thread borrows one instead. A thread also borrows a stream for each of its first calls, because
-//! these may already come after its last destructor.
+//! these calls may already come after its last destructor.
 
 use core::ffi::c_void;
 use core::ptr::without_provenance;
@@ -77,8 +77,8 @@ impl Recording {
         written.then_some(())
     }
 
-    /// Returns a stream with room: `held` if the thread still holds it, or else a newly leased
-    /// one.
+    /// Returns a stream with room: `held` if the thread still holds it, and otherwise a newly
+    /// leased one. Returns `None` if no stream is free, or if the stream gets no packet.
     fn stream_for(&self, held: *const Stream, number: usize) -> Option<&Stream> {
         // SAFETY: every value above `BUSY` is the address of a stream, and streams are never
         // unmapped (I1).
@@ -105,7 +105,7 @@ impl Recording {
         None
     }
 
-    /// Gives a stream of the thread a new packet. Returns `None` if there is none.
+    /// Gives a stream of the thread a new packet. Returns `None` if there is no lock or no packet.
     ///
     /// The lock blocks signal handlers until the packet has its header. Otherwise, if a handler
     /// forked, the child would write its own header into the parent's packet.
@@ -130,7 +130,8 @@ impl Recording {
         (offset / size_of::<Stream>()) as u32
     }
 
-    /// Leases a stream that no thread holds.
+    /// Leases a stream that no thread holds. If all streams are held, ends the recording and
+    /// returns `None`.
     fn lease(&self, number: usize) -> Option<&Stream> {
         let stream = self.unheld()?;
         stream.holder.store(number, Relaxed);

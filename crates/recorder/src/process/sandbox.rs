@@ -16,10 +16,11 @@ use crate::format::Stop;
 use crate::lock::Lock;
 use crate::os;
 
-/// Runs `enter`, which puts the calling thread into a sandbox, and returns its result. Stops the
-/// recording unless this is an error.
+/// Calls `enter`, which puts the calling thread into a sandbox, and returns the result, which is
+/// negative on failure. If `enter` succeeds, stops the recording, unless the caller is the child of
+/// a `vfork`.
 ///
-/// No thread extends the file while `enter` runs, and no thread records after its success.
+/// No thread extends the file while `enter` runs, and no thread records once `enter` has succeeded.
 fn into_sandbox(enter: impl FnOnce() -> c_long) -> c_long {
     // ORDERING: Acquire. Pairs with the Release in `prepare`: this thread sees the recording and
     // its settings.
@@ -84,7 +85,7 @@ fn answered(returned: c_long) -> c_long {
     returned
 }
 
-/// Passes a call of `prctl` to the kernel. The option `PR_SET_SECCOMP` enters a sandbox.
+/// Passes a call to `prctl` to the kernel. The option `PR_SET_SECCOMP` enters a sandbox.
 ///
 /// # Safety
 ///
@@ -113,7 +114,7 @@ unsafe extern "C" fn seccomp(number: c_long, operation: c_ulong, flags: c_ulong,
     answered(if enters { into_sandbox(enter) } else { enter() })
 }
 
-/// Passes a call of `syscall` to the kernel. Like the C library's function, it has no stack
+/// Passes a call to `syscall` to the kernel. Like the C library's function, it has no stack
 /// frame, because a call may return twice or on another stack.
 ///
 /// # Safety

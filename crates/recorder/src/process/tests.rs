@@ -31,7 +31,7 @@ fn unsuitable_paths_and_limits_are_refused() {
     assert_eq!(crate::LONGEST_PATH, PATH - SUFFIX - 1, "one byte less is taken");
 }
 
-/// The only test that records its own process.
+/// This is the only test that records its own process.
 #[test]
 #[cfg_attr(miri, ignore = "it maps a file; run it without Miri")]
 fn a_thread_number_that_readers_refuse_ends_the_trace() {

@@ -45,7 +45,7 @@ fn refused(what: &str) -> ! {
     std::process::exit(REFUSED)
 }
 
-/// Starts a thread without a direct call of the allocator.
+/// Starts a thread without a direct call to the allocator.
 fn start(body: extern "C" fn(*mut c_void) -> *mut c_void) -> libc::pthread_t {
     let mut thread = 0;
     // SAFETY: the pointer is valid for writes, and the body ignores its argument.

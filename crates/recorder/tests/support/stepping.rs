@@ -83,7 +83,7 @@ pub(super) fn allocates() {
 /// Runs a handler that forks at every 13th instruction that the recorder executes with signals
 /// unblocked. Each child continues at the interrupted instruction, allocates and ends.
 ///
-/// The instructions belong to a thread's first six calls, each of which borrows a stream.
+/// The instructions belong to six allocations and six frees of one thread.
 pub(super) fn forks() {
     /// A prime, so that the forks reach different instructions in each call.
     const EVERY: usize = 13;

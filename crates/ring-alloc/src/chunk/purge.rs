@@ -1,5 +1,5 @@
-//! Purges a chunk: a thread other than its owner returns the whole pages of the chunk's blocks to
-//! the operating system. The chunk counts as purged until its owner books the remote frees.
+//! Purges a chunk: a thread other than its owner returns the whole pages after the chunk's header
+//! to the operating system. The chunk counts as purged until its owner books the remote frees.
 
 use core::ptr::NonNull;
 
@@ -42,14 +42,14 @@ impl ChunkPtr {
         self.book(LiveCount::from_word(word))
     }
 
-    /// Clears the flag that a purge has set.
+    /// Clears the flag that marks the chunk as purged.
     fn end_purge(self) {
         if self.is_purged() {
             self.purged().store(false, Ordering::Relaxed);
         }
     }
 
-    /// Returns the whole pages of the blocks to the operating system.
+    /// Returns the whole pages after the chunk's header to the operating system.
     ///
     /// # Safety
     /// The calling thread has borrowed the chunk. No block of the chunk is live, and the chunk is
@@ -59,20 +59,23 @@ impl ChunkPtr {
         self.contents().write();
         self.purged().store(true, Ordering::Relaxed);
         let (start, len) = (self.at(self.first()), self.end() - self.first());
-        // SAFETY: the bytes belong to the chunk. No block is live (B1), so nothing needs them. The
-        // owner does not access them before it dequeues the chunk.
+        // SAFETY: the bytes are part of the chunk, which is not freed while it is lent. No block is
+        // live (B1), so nothing needs these bytes, and the owner does not access them before it
+        // dequeues the chunk.
         unsafe { discard(start, len) };
     }
 }
 
-/// Returns the whole pages of a range to the operating system. Their contents are then unspecified.
+/// Returns the whole pages of a range to the operating system. The contents of these pages are then
+/// unspecified. Without the feature `std`, and in models, does nothing.
 ///
 /// # Safety
 /// The range is part of a live block of the backing allocator. Nothing needs the bytes of the range
 /// or uses them during the call.
 pub(crate) unsafe fn discard(start: NonNull<u8>, len: usize) {
     #[cfg(all(feature = "std", not(ephemera_loom)))]
-    // SAFETY: the range is in a live block, and the caller guarantees that nothing needs its bytes.
+    // SAFETY: the range is in a live block, and the caller ensures that nothing needs or uses its
+    // bytes.
     unsafe {
         ephemera_prim::pages::discard(start, len);
     }

@@ -1,6 +1,6 @@
 //! The fast path of every allocation and every free. `RingAlloc` and `OneRingAlloc` call these
-//! functions, each with its own [`RingEnv`]. They are inlined into each call site, so compare the
-//! instruction counts after a change (`cargo xtask bench --icount`).
+//! functions, each with its own [`RingEnv`]. The code for small blocks in the front is inlined into
+//! each call site, so compare the instruction counts after a change (`cargo xtask bench --icount`).
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -24,8 +24,8 @@ pub(crate) fn allocate<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>
     allocate_other(env, layout)
 }
 
-/// Allocates a block whose layout is not small. This function is not inlined, so call sites stay
-/// short.
+/// Allocates a block whose layout is not small. This function is not inlined, in order to keep call
+/// sites short.
 #[inline(never)]
 fn allocate_other<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     match ChunkClass::of::<E::Geometry>(layout) {
@@ -34,8 +34,8 @@ fn allocate_other<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, All
     }
 }
 
-/// Allocates a block of this layout, even if the limit is then exceeded. A shrink that must move
-/// its block calls this function.
+/// Allocates a block of this layout, even if the limit is then exceeded, for a shrink that must
+/// move its block.
 #[cold]
 pub(super) fn allocate_beyond<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     match ChunkClass::of::<E::Geometry>(layout) {
@@ -54,9 +54,9 @@ fn allocate_in<E: RingEnv>(env: E, layout: Layout, class: ChunkClass) -> Result<
 
 /// Frees a block.
 ///
-/// Only the free of a small block in the front is inlined. This code is so short that the compiler
-/// also inlines a container's drop into the function that owns the container, which then stays in
-/// registers.
+/// Only the free of a small block in the front is inlined. This inlined code is so short that the
+/// compiler also inlines a container's drop into the function that owns the container. The
+/// container then stays in registers.
 ///
 /// # Safety
 /// `block` is a live block of this layout, from the allocator that `env` belongs to.
@@ -82,13 +82,14 @@ pub(crate) unsafe fn deallocate<E: RingEnv>(env: E, block: NonNull<u8>, layout: 
 /// Frees a small block that is not in the front.
 ///
 /// # Safety
-/// `block` is a live block of the small class and of `size` bytes, which are poisoned already. The
-/// block is not in the front of `env`'s heap.
+/// `block` is a live block of the small class, from the allocator that `env` belongs to. It has
+/// `size` bytes, which are poisoned already, and is not in the front of `env`'s heap.
 #[inline(never)]
 unsafe fn deallocate_behind<E: RingEnv>(env: E, block: NonNull<u8>, size: usize) {
     // SAFETY: the caller's live block is of this class and geometry.
     let chunk = unsafe { chunk_behind::<E::Geometry>(block, ChunkClass::Small) };
-    // SAFETY: the count is that of the caller's block, whose chunk is not the front.
+    // SAFETY: the count is that of the caller's block, which the caller gives up. The chunk is not
+    // the front and is not used after this call.
     unsafe { book(env, chunk, LiveCount::block(size), ChunkClass::Small) };
 }
 
@@ -106,12 +107,13 @@ unsafe fn deallocate_other<E: RingEnv>(env: E, block: NonNull<u8>, layout: Layou
     // SAFETY: the caller's live block is of this class and geometry.
     let (chunk, front) = unsafe { chunk_of(env, block, class) };
     // SAFETY: the caller gives up the block, and its chunk is not reused before the block is booked
-    // (H3).
+    // (H3), so only the caller accesses these bytes.
     unsafe { poison(block, layout.size()) };
     if front {
         chunk.free_front(block.addr().get(), layout.size());
     } else {
-        // SAFETY: the count is that of the caller's block, whose chunk is not the front.
+        // SAFETY: the count is that of the caller's block, which the caller gives up. The chunk is
+        // not the front and is not used after this call.
         unsafe { book(env, chunk, LiveCount::block(layout.size()), class) };
     }
 }

@@ -1,6 +1,6 @@
 //! Blocks without a class: blocks of size zero, and large blocks, which come directly from the
-//! backing allocator. A refused request frees empty chunks and tries once more, as a request for a
-//! chunk does.
+//! backing allocator. After the refusal of an allocation or a growth, these functions free empty
+//! chunks and try once more, as the request for a chunk does.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -30,9 +30,9 @@ pub(super) fn allocate_zeroed<E: RingEnv>(env: E, layout: Layout) -> Result<NonN
     take(env, layout, Limit::Applies, true)
 }
 
-/// Takes a block from the backing allocator. The first attempt always obeys the limit, and the
-/// second one only if `limit` is [`Limit::Applies`]. This function is inlined so that the compiler
-/// specialises it for the constants of each caller.
+/// Allocates a block, with all bytes zero if `zeroed`. The first attempt always obeys the limit,
+/// and the second one only if `limit` is [`Limit::Applies`]. This function is inlined so that the
+/// compiler specialises it for the constants of each caller.
 #[inline(always)]
 fn take<E: RingEnv>(env: E, layout: Layout, limit: Limit, zeroed: bool) -> Result<NonNull<u8>, AllocError> {
     large::allocate(env.backing(), env.account(), layout, Limit::Applies, zeroed)
@@ -54,26 +54,30 @@ fn take_again<E: RingEnv>(
 /// Frees a block of a layout without a class.
 ///
 /// # Safety
-/// `block` is a live block of this layout, from a heap over an equivalent backing allocator.
+/// `layout` has no class. `block` is a live block of this layout, from the allocator that `env`
+/// belongs to.
 #[inline(never)]
 pub(super) unsafe fn deallocate<E: RingEnv>(env: E, block: NonNull<u8>, layout: Layout) {
-    // SAFETY: the backing allocator served the block, because the layout is without a class.
+    // SAFETY: the layout has no class, so an equivalent backing allocator served the block, and the
+    // account counts it.
     unsafe { large::deallocate(env.backing(), env.account(), block, layout) };
 }
 
-/// Grows a large block with the backing allocator's own method.
+/// Grows a large block with the backing allocator's own method. The new bytes are zero if `zeroed`.
+/// After a refusal, makes room and tries once more.
 ///
 /// # Safety
-/// `block` is a live block of the first layout, and the second is not smaller. Neither layout has a
-/// class, and neither has size zero.
+/// `block` is a live block of layout `layouts.0`, from the allocator that `env` belongs to, and
+/// `layouts.1` is not smaller. Neither layout has a class, and neither has size zero.
 pub(super) unsafe fn grow<E: RingEnv>(
     env: E,
     block: NonNull<u8>,
     layouts: (Layout, Layout),
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
-    // SAFETY: `block` is a live block of the backing allocator with the first layout, and stays so
-    // if the first attempt fails.
+    // SAFETY: `block` is a live block of layout `layouts.0`. The layout has no class, so the block
+    // came from an equivalent backing allocator and is counted on the account. A failed first
+    // attempt leaves the block unchanged.
     let grow = || unsafe { large::grow(env.backing(), env.account(), block, layouts, zeroed) };
     grow().or_else(|AllocError| {
         make_room(env);
@@ -84,13 +88,14 @@ pub(super) unsafe fn grow<E: RingEnv>(
 /// Shrinks a large block with the backing allocator's own method.
 ///
 /// # Safety
-/// `block` is a live block of the first layout, and the second is not larger. Neither layout has a
-/// class, and neither has size zero.
+/// `block` is a live block of layout `layouts.0`, from the allocator that `env` belongs to, and
+/// `layouts.1` is not larger. Neither layout has a class, and neither has size zero.
 pub(super) unsafe fn shrink<E: RingEnv>(
     env: E,
     block: NonNull<u8>,
     layouts: (Layout, Layout),
 ) -> Result<NonNull<u8>, AllocError> {
-    // SAFETY: `block` is a live block of the backing allocator with the first layout.
+    // SAFETY: `block` is a live block of layout `layouts.0`. The layout has no class, so the block
+    // came from an equivalent backing allocator and is counted on the account.
     unsafe { large::shrink(env.backing(), env.account(), block, layouts) }
 }

@@ -16,8 +16,8 @@ impl ChunkHeap {
     }
 
     /// Removes a chunk from its list, before the chunk is freed. `wait` says whether to wait for a
-    /// walker that protects the chunk. If the chunk stays protected, returns `false` and keeps the
-    /// chunk on the list.
+    /// walker that protects the chunk. Returns `true` if the chunk was removed, and `false` if it
+    /// stays protected and therefore on the list.
     pub(super) fn unlink(&self, chunk: ChunkPtr, class: ChunkClass, wait: Wait) -> bool {
         let (chunks, chunk) = (&self.chunks[class.index()], chunk.as_non_null());
         let removed = match wait {
@@ -32,11 +32,11 @@ impl ChunkHeap {
         removed
     }
 
-    /// Calls `visit` for every chunk. Any thread may call this method. Returns `false` if it did
-    /// not visit all chunks.
+    /// Calls `visit` for every chunk that the walk reaches. Returns whether the walk reached all
+    /// chunks. Any thread may call this method.
     pub(crate) fn walk(&self, mut visit: impl FnMut(ChunkClass, ChunkPtr)) -> bool {
         ChunkClass::ALL.into_iter().fold(true, |all, class| {
-            // SAFETY: the list keeps a chunk from being freed while a walker protects it (C1).
+            // SAFETY: the walk protects the chunk during `visit`, so the chunk is not freed (C1).
             let read = self.chunks[class.index()].walk(|chunk| visit(class, unsafe { ChunkPtr::new(chunk) }));
             all && read
         })
@@ -53,7 +53,7 @@ impl ChunkHeap {
         }
     }
 
-    /// Returns whether `chunk` is a front of this heap. Statistics call this method.
+    /// Returns whether `chunk` is the heap's front of `class`, as far as this thread sees.
     pub(crate) fn is_front(&self, class: ChunkClass, chunk: ChunkPtr) -> bool {
         self.fronts[class.index()].get() == chunk.as_ptr()
     }
@@ -62,9 +62,10 @@ impl ChunkHeap {
 /// Whether the owner, before it frees a chunk, waits for a walker that protects the chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// The owner does not wait. It keeps the chunk, and tries again when the next chunk runs empty.
+    /// The owner does not wait. It keeps a protected chunk at least until the next chunk runs
+    /// empty.
     No,
-    /// The owner waits a bounded time. Every trim does so, including those before a refusal and at
+    /// The owner waits a bounded time. Every trim waits in this way, also before a refusal and at
     /// thread exit, because the chunk would otherwise stay held.
     Bounded,
 }

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! A chunk that is neither a front nor empty is *pinned*. Until the last block of a pinned chunk is
-//! freed, the chunk is only on the heap's list of all chunks. [`RingEnv`] connects a heap to its
-//! owner: the thread of a ring (`ring/inner.rs`), or the holder of a record (`one/record.rs`). The
-//! modules are:
+//! freed, the heap refers to the chunk only in its list of all chunks. [`RingEnv`] connects a heap
+//! to its owner: the thread of a ring (`ring/inner.rs`), or the holder of a record
+//! (`one/record.rs`). The modules are:
 //!
 //! * `fast`: the fast path of every allocation and free.
 //! * `slow`: the slow path, which gets a new front, and keeps or frees empty chunks.
@@ -139,8 +139,8 @@ fn full_chunk() -> *mut Chunk {
 ///   thread owns the heap (H1), or the heap is unowned and never written (H6).
 /// * While `refill` or the backing allocator runs, the thread can become bound to a record, whose
 ///   heap then replaces an unowned heap. An owned heap stays the same until the call returns.
-/// * Whenever code of this crate calls `front`, the result is the front of `heap`. `front_changed`
-///   restores this after a change (H7).
+/// * Whenever code of this crate calls `front`, the result is the front of `heap`. After that front
+///   has changed, `front_changed` renews any copy of it (H7).
 /// * `owns` returns `true` if and only if the owner of `heap` may write the chunk's words.
 /// * All allocators that `backing` returns can free each other's blocks.
 pub(crate) unsafe trait RingEnv: Copy {
@@ -169,8 +169,8 @@ pub(crate) unsafe trait RingEnv: Copy {
     /// Returns the number of empty chunks of each class that the heap keeps besides the front, if
     /// no chunks rest.
     fn retain(&self) -> usize;
-    /// Returns whether the heap may grow so that chunks rest (see `rest`). Returns `false` under a
-    /// limit.
+    /// Returns whether the heap may grow in order to let chunks rest (see `rest`). Returns `false`
+    /// under a limit, and in a ring for one thread.
     fn may_rest(&self) -> bool;
     /// Counts a slow path of a heap that this thread owns. Some calls also look for idle owners.
     fn visit(&self) {}
@@ -182,10 +182,10 @@ pub(crate) unsafe trait RingEnv: Copy {
     /// Books the remote frees of the chunks in the inbox: adds them to the chunks' sums of freed
     /// blocks.
     fn book_mail(&self);
-    /// Returns whether a thread has asked all owners to trim since the last call.
+    /// Returns whether a thread has asked all owners to trim since the last call for this heap.
     fn trim_asked(&self) -> bool;
-    /// Frees the empty chunks of records that no thread has leased. The slow path calls this before
-    /// it refuses a request.
+    /// Frees the empty chunks of records that no thread has leased, and asks the holders of all
+    /// other records to trim. After a refusal, the slow path calls this before its second attempt.
     fn last_resort(&self);
     /// Frees a block, or bytes of one, in a chunk that this heap's owner does not own.
     ///

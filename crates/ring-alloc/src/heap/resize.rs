@@ -1,8 +1,8 @@
 //! Grows and shrinks blocks, and allocates zeroed blocks.
 //!
-//! A block can stay in place only if its class stays the same and its address fits the new
-//! alignment. If so, the block can always shrink in place. It can grow in place if it is also the
-//! top block of a front that the caller owns, and there is room after it.
+//! A block in a chunk can stay in place only if its class stays the same and its address fits the
+//! new alignment. If so, the block can always shrink in place. It can grow in place if it is also
+//! the top block of a front that the caller owns, and there is room after it.
 //!
 //! When a block shrinks in the middle of a chunk, its tail stays unused until the chunk runs empty.
 //! If the block moved instead, all of its old bytes would stay unused until then.
@@ -73,7 +73,8 @@ pub(crate) unsafe fn grow_zeroed<E: RingEnv>(
     Ok(grown)
 }
 
-/// Grows a block in place. Returns `None`, and leaves the block unchanged, if that is impossible.
+/// Grows `block` in place if it is the top block of the front. Returns `None`, and leaves the block
+/// unchanged, if it is not, if there is no room after it, or if [`same_class`] returns `None`.
 ///
 /// # Safety
 /// `block` is a live block of layout `old` from the allocator of `env`, and `new` is not smaller.
@@ -92,7 +93,7 @@ unsafe fn grow_in_place<E: RingEnv>(
 }
 
 /// Returns the class of both layouts, if they have the same class and the block's address fits the
-/// new alignment.
+/// new alignment. Otherwise, and for layouts without a class, returns `None`.
 #[inline]
 fn same_class<E: RingEnv>(block: NonNull<u8>, old: Layout, new: Layout) -> Option<ChunkClass> {
     let class = ChunkClass::of::<E::Geometry>(old)?;
@@ -100,9 +101,10 @@ fn same_class<E: RingEnv>(block: NonNull<u8>, old: Layout, new: Layout) -> Optio
     (aligned && ChunkClass::of::<E::Geometry>(new) == Some(class)).then_some(class)
 }
 
-/// Grows a block that cannot grow in its chunk: a large block with the backing allocator's own
-/// method, and any other block by moving it. If only the alignment changes and the address fits it,
-/// the block stays.
+/// Grows a block that [`grow_in_place`] left unchanged. A block in a chunk stays in place if its
+/// size and class do not change and its address fits the new alignment. If both layouts are large,
+/// the backing allocator's own method grows the block. Any other block moves. The new bytes are
+/// zero if `zeroed`.
 ///
 /// # Safety
 /// `block` is a live block of layout `old` from the allocator of `env`, and `new` is not smaller.
@@ -121,8 +123,8 @@ unsafe fn grow_elsewhere<E: RingEnv>(
         // SAFETY: the caller's block is live with layout `old`, and both layouts are large.
         return unsafe { large::grow(env, block, (old, new), zeroed) };
     }
-    // SAFETY: the caller's block is live with layout `old`, whose size is not larger than that of
-    // `new`.
+    // SAFETY: the caller's block is live with layout `old`, and both layouts have at least
+    // `old.size()` bytes.
     let moved = unsafe { relocate(env, block, old, new, old.size(), Limit::Applies) }?;
     if zeroed {
         // SAFETY: the new block has `new.size()` bytes.
@@ -153,7 +155,7 @@ pub(crate) unsafe fn shrink<E: RingEnv>(
     // SAFETY: the caller's live block is of this class, which follows from its layout alone.
     let (chunk, front) = unsafe { chunk_of(env, block, class) };
     let start = block.addr().get();
-    // SAFETY: the new size is less than that of the block.
+    // SAFETY: the block has more than `new.size()` bytes.
     let tail = unsafe { block.add(new.size()) };
     // SAFETY: the caller gives up the tail, whose bytes are not booked yet, so only the caller
     // accesses them.
@@ -161,13 +163,14 @@ pub(crate) unsafe fn shrink<E: RingEnv>(
     if env.owns(chunk) {
         chunk.shrink(start, old.size(), new.size(), front);
     } else {
-        // SAFETY: the caller owned the tail. The block stays counted, so the chunk is not freed.
+        // SAFETY: `owns` returned `false`. The count covers the tail, which the caller gives up.
         unsafe { env.free_remotely(chunk, LiveCount::resized(less)) };
     }
     Ok(chunk.at(start))
 }
 
-/// Shrinks a large block with the backing allocator's own method, and any other block by moving it.
+/// Shrinks a block that cannot stay in place in a chunk: with the backing allocator's own method if
+/// both layouts are large, and otherwise by moving it.
 ///
 /// # Safety
 /// `block` is a live block of layout `old` from the allocator of `env`, and `new` is not larger.
@@ -182,7 +185,8 @@ unsafe fn shrink_elsewhere<E: RingEnv>(
         // SAFETY: the caller's block is live with layout `old`, and both layouts are large.
         return unsafe { large::shrink(env, block, (old, new)) };
     }
-    // SAFETY: the caller's block is live with layout `old`, and the new size is not larger.
+    // SAFETY: the caller's block is live with layout `old`, and both layouts have at least
+    // `new.size()` bytes.
     unsafe { relocate(env, block, old, new, new.size(), Limit::Lifted) }
 }
 
@@ -221,7 +225,7 @@ unsafe fn relocate<E: RingEnv>(
 /// Sets the bytes that a grown block gained to zero.
 ///
 /// # Safety
-/// `block` has `new.size()` bytes, not fewer than `old.size()`.
+/// `block` is a live block of `new.size()` bytes, which are at least `old.size()`.
 #[inline]
 unsafe fn zero_tail(block: NonNull<u8>, old: Layout, new: Layout) {
     // SAFETY: the offset is within the caller's block.

@@ -11,8 +11,8 @@ use crate::live::LiveCount;
 /// stay in the caches of both cores, so it is faster to reuse the chunks at once.
 const LEAST: usize = 3;
 
-/// Decides whether small chunks rest from now on. Returns `true` if they rested and now stop. The
-/// heap may then have more empty chunks than it should keep.
+/// Decides whether small chunks rest from now on. Returns `true` only if they rested and now stop.
+/// The heap may then have more empty chunks than it should keep.
 pub(super) fn ends<E: RingEnv>(env: E) -> bool {
     let heap = env.heap();
     let may_rest = env.may_rest() && heap.small.get() >= LEAST;
@@ -21,22 +21,23 @@ pub(super) fn ends<E: RingEnv>(env: E) -> bool {
 }
 
 /// Counts a small chunk that a booking emptied, if that booking freed at least half of the chunk's
-/// blocks. `given` counts the blocks that it freed, and `taken` all blocks of the chunk.
+/// blocks. `given` counts the blocks that the booking freed, and `taken` all blocks of the chunk.
 pub(super) fn note_emptied<E: RingEnv>(env: E, [given, taken]: [LiveCount; 2]) {
     if 2 * given.blocks() >= taken.blocks() {
         env.heap().rest.note_freed(1);
     }
 }
 
-/// Returns whether the heap takes its empty small chunks before it books remote frees.
+/// Returns whether small chunks rest. While they do, the heap takes its empty small chunks before
+/// it books remote frees.
 pub(super) fn has_resting<E: RingEnv>(env: E) -> bool {
     env.heap().rest.goal() != 0
         && env.may_rest()
         && !cfg!(ephemera_weaken = "resting_chunks_wait_for_booking")
 }
 
-/// Returns whether the heap, which has no empty small chunk, requests one instead of booking remote
-/// frees, so that chunks rest longer.
+/// Returns whether a heap without an empty small chunk requests one before it books remote frees,
+/// in order to let chunks rest longer: whether the heap has fewer small chunks than its goal.
 pub(super) fn grows<E: RingEnv>(env: E) -> bool {
     let heap = env.heap();
     heap.small.get() < heap.rest.goal() || cfg!(ephemera_weaken = "chunks_have_no_bound")

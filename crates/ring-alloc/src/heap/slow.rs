@@ -14,9 +14,10 @@ use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::ChunkClass;
 use crate::live::LiveCount;
 
-/// Allocates a block that does not fit into the front. Books remote frees, then takes an empty
-/// chunk, or else requests a chunk from the backing allocator. While small chunks rest (`rest`),
-/// tries to take or request a small chunk before it books.
+/// Allocates a block that does not fit into the front. Books remote frees, which may empty the
+/// front. If the block still does not fit, takes an empty chunk, or requests a chunk from the
+/// backing allocator. While small chunks rest (`rest`), tries to take or request a small chunk
+/// before it books.
 #[cold]
 #[inline(never)]
 pub(crate) fn refill<E: RingEnv>(
@@ -56,8 +57,8 @@ pub(crate) fn refill<E: RingEnv>(
     block.ok_or(AllocError)
 }
 
-/// While small chunks rest, returns the next small front: an empty chunk, or else a new one if the
-/// heap still grows. Returns `None` if the heap must book remote frees first.
+/// While small chunks rest, returns the next small front: an empty chunk, or a new one if the heap
+/// still grows. Returns `None` in all other cases. The heap must then book remote frees first.
 fn next_rested<E: RingEnv>(env: E, class: ChunkClass) -> Option<ChunkPtr> {
     if env.heap().rest.note_visit() || class != ChunkClass::Small || !rest::has_resting(env) {
         return None;
@@ -68,7 +69,8 @@ fn next_rested<E: RingEnv>(env: E, class: ChunkClass) -> Option<ChunkPtr> {
     }
 }
 
-/// Makes `chunk` the front. The previous front is pinned until its last block is freed.
+/// Makes `chunk` the front of `class`. The previous front is pinned until its last block is freed,
+/// or joins the empties if it has no live block.
 fn install<E: RingEnv>(env: E, class: ChunkClass, chunk: ChunkPtr) {
     let last = env.heap().front(class);
     set_front(env, class, chunk.as_ptr());
@@ -88,6 +90,7 @@ fn set_front<E: RingEnv>(env: E, class: ChunkClass, chunk: *mut Chunk) {
 }
 
 /// Takes a new chunk from the backing allocator. After a refusal, makes room and tries once more.
+/// The second attempt obeys the limit only if `limit` is [`Limit::Applies`].
 #[cold]
 #[inline(never)]
 fn obtain<E: RingEnv>(env: E, class: ChunkClass, limit: Limit) -> Result<ChunkPtr, AllocError> {
@@ -97,20 +100,20 @@ fn obtain<E: RingEnv>(env: E, class: ChunkClass, limit: Limit) -> Result<ChunkPt
     })
 }
 
-/// Requests a chunk from the backing allocator.
+/// Requests a chunk from the backing allocator, and adds it to the list of all chunks.
 fn request<E: RingEnv>(env: E, class: ChunkClass, limit: Limit) -> Result<ChunkPtr, AllocError> {
     let layout = class.chunk_layout::<E::Geometry>();
     let memory = reserved(env.account(), layout.size(), limit, || raw::acquire(env.backing(), layout))?;
-    // SAFETY: the memory was acquired above with the chunk layout of `class`.
+    // SAFETY: the memory was acquired above with the chunk layout of `class`, for this chunk alone.
     let chunk = unsafe { ChunkPtr::create::<E::Geometry>(memory, class, env.identity()) };
     env.heap().link(chunk, class);
     env.note_obtained(layout.size());
     Ok(chunk)
 }
 
-/// Frees the empty chunks of this thread and of the records that no thread has leased. The slow
-/// paths call this after the limit or the backing allocator refused a request, and then repeat the
-/// request.
+/// Frees the empty chunks of this heap and of the records that no thread has leased, and asks the
+/// holders of all other records to trim. The slow paths call this after the limit or the backing
+/// allocator refused a request, and then repeat the request.
 #[cold]
 #[inline(never)]
 pub(super) fn make_room<E: RingEnv>(env: E) {
@@ -118,8 +121,8 @@ pub(super) fn make_room<E: RingEnv>(env: E) {
     env.last_resort();
 }
 
-/// Handles a chunk that ran empty and is not the front: puts it on the stack of empties, and then
-/// frees empty chunks until as many are left as the heap keeps.
+/// Handles a chunk that ran empty and is not the front: rewinds the chunk, puts it on the stack of
+/// empties, and then frees empty chunks until only as many are left as the heap keeps.
 #[cold]
 #[inline(never)]
 pub(super) fn ran_empty<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass) {
@@ -129,7 +132,7 @@ pub(super) fn ran_empty<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass) 
 }
 
 /// Frees empty chunks of a class until `keep` are left. If a walker protects a chunk, keeps that
-/// chunk instead of another one. `wait` says whether to wait for the walker first.
+/// chunk instead of another one, or beyond `keep`. `wait` says whether to wait for walkers first.
 fn free_empties_beyond<E: RingEnv>(env: E, class: ChunkClass, keep: usize, wait: Wait) {
     let heap = env.heap();
     let (mut walked, mut aside) = (None, 0);
@@ -148,8 +151,8 @@ fn free_empties_beyond<E: RingEnv>(env: E, class: ChunkClass, keep: usize, wait:
     }
 }
 
-/// Frees an empty chunk. If a walker protects the chunk, returns `false` and leaves the chunk only
-/// on the list of all chunks.
+/// Frees a popped empty chunk and returns `true`. If a walker protects the chunk, returns `false`,
+/// and the caller must push the chunk again, which is then only on the list of all chunks.
 #[cold]
 #[inline(never)]
 fn free_chunk<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wait: Wait) -> bool {
@@ -170,18 +173,19 @@ fn free_chunk<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wait: Wait
     true
 }
 
-/// Books remote frees, then frees every empty chunk, including fronts. Does not write to a heap
-/// without chunks (H6).
+/// Books remote frees, and frees every empty chunk, including empty fronts. After the call, chunks
+/// no longer rest. Does not write to a heap without an owner (H6).
 pub(crate) fn trim<E: RingEnv>(env: E) {
     env.book_mail();
-    // Chunks never rest in the heap that no thread owns, so this writes only to owned heaps (H6).
+    // Chunks never rest in the heaps of NOWHERE and GONE, so this call does not write to them (H6).
     if env.heap().rest.goal() != 0 {
         env.heap().rest.end();
     }
     free_empties(env);
 }
 
-/// Frees every empty chunk, including fronts.
+/// Frees every empty chunk, including empty fronts, unless a walker still protects the chunk after
+/// a bounded wait.
 pub(crate) fn free_empties<E: RingEnv>(env: E) {
     for class in ChunkClass::ALL {
         let heap = env.heap();
@@ -196,7 +200,7 @@ pub(crate) fn free_empties<E: RingEnv>(env: E) {
 }
 
 /// Books `given`, the foreign word of a chunk that came out of the inbox. Returns whether the chunk
-/// still has live blocks.
+/// still has live blocks. If it has none, this function has rewound or freed the chunk.
 pub(crate) fn book_foreign<E: RingEnv>(env: E, chunk: ChunkPtr, given: u64) -> bool {
     if !chunk.book_word(given) {
         return true;
@@ -215,7 +219,8 @@ pub(crate) fn book_foreign<E: RingEnv>(env: E, chunk: ChunkPtr, given: u64) -> b
 }
 
 /// Abandons a chunk of a record without a holder: its foreign word becomes a countdown of the live
-/// blocks. From then on, only the free of the last live block touches the record.
+/// blocks, unless another remote free has arrived. During a countdown, only the free of the last
+/// live block touches the record.
 ///
 /// If the chunk is a front, the full chunk replaces it, so that the next holder of the record does
 /// not allocate from the abandoned chunk. Even that holder frees the chunk's blocks through the
@@ -241,8 +246,8 @@ pub(crate) fn dissolve<E: RingEnv>(env: E) -> (usize, usize) {
 }
 
 impl ChunkHeap {
-    /// Returns whether the heap keeps an empty chunk, as far as this thread sees. Statistics call
-    /// this function.
+    /// Returns whether the heap has an empty chunk on a stack of empties, as far as this thread
+    /// sees.
     pub(crate) fn has_empties(&self) -> bool {
         self.empties_len.iter().any(|len| len.get() != 0)
     }
@@ -259,7 +264,8 @@ impl ChunkHeap {
         self.empties_len[class.index()].add(1);
     }
 
-    /// Takes the empty chunk that was pushed last, which is the most likely to be in the caches.
+    /// Takes the empty chunk that was pushed last, if any. It is the most likely to be in the
+    /// caches.
     fn pop_empty(&self, class: ChunkClass) -> Option<ChunkPtr> {
         let top = &self.empties[class.index()];
         let raw: *mut Chunk = top.get();

@@ -65,9 +65,10 @@ impl FreedBytes {
         }
     }
 
-    /// Raises the bound by `bytes`, the returned bytes that the process has requested again, if a
-    /// thread returned pages less than [`SOON_MS`] ago. If `bytes` is zero, the raise keeps its
-    /// present value, and its expiry starts again.
+    /// Raises the bound by `bytes`, the number of returned bytes that the process has requested
+    /// again, but by at most [`LEARNED_MAX`] in total, if a thread returned pages less than
+    /// [`SOON_MS`] ago. If `bytes` is zero, the raise keeps its present value, and its expiry
+    /// starts again.
     fn learn(&self, bytes: usize, now: usize) {
         let is_soon = now.wrapping_sub(self.returned_at.load(Ordering::Relaxed)) < SOON_MS;
         if (is_soon || bytes == 0) && !cfg!(ephemera_weaken = "ring_freed_bound_stays") {

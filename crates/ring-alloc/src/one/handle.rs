@@ -12,18 +12,18 @@ use crate::stats::Stats;
 
 /// An allocator with a ring of chunks for each thread. Any thread may free any block.
 ///
-/// The handle has size zero, so it does not enlarge containers. A thread allocates from its own
-/// chunks and frees to them without an atomic read-modify-write. A remote free takes one
-/// read-modify-write. The first remote free to a chunk since its owner last booked remote frees
-/// takes two and a fence. If the owner has exited, that free may also free chunks that the owner
-/// left. Blocks may be freed after the allocating thread has exited, and destructors of
-/// thread-locals may allocate and free.
+/// The handle has size zero, so it does not enlarge containers. On the fast path, a thread
+/// allocates from its own chunks, and frees blocks in them, without an atomic read-modify-write. A
+/// remote free takes one read-modify-write. The first remote free in a chunk since its owner last
+/// booked remote frees takes two and a fence. If the owner has exited, that free and the free of
+/// the chunk's last live block may also free chunks that the owner left. Blocks may be freed after
+/// the allocating thread has exited, and destructors of thread-locals may allocate and free.
 ///
 /// `OneRingAlloc` cannot be the `#[global_allocator]`, because its chunks come from the global
 /// heap. This is deliberate: one long-lived block pins its chunk, and a whole program has
 /// long-lived blocks everywhere. In a trial, a service with a cache of 8 MB of strings held 2.4 GB,
-/// since each cached string pinned a chunk. `PooledAllocator` of the crate `typed-pool` can be the
-/// global allocator.
+/// because each cached string pinned a chunk. `PooledAllocator` of the crate `typed-pool` can be
+/// the global allocator.
 ///
 /// # Examples
 ///
@@ -71,9 +71,10 @@ impl OneRingAlloc {
         unsafe { heap::deallocate(thread::This, block, layout) };
     }
 
-    /// Grows a block. The last block in a chunk that this thread allocates from grows in place if
-    /// its class does not change, its address fits the new alignment, and there is room. The global
-    /// heap grows blocks larger than 64 KiB. Any other block that gains bytes moves.
+    /// Grows a block. The most recent block in a chunk that this thread allocates from grows in
+    /// place if its class does not change, its address fits the new alignment, and there is room.
+    /// The global heap grows a block that stays *large*: larger than 64 KiB, or aligned to more
+    /// than 4 KiB. Any other block that gains bytes moves.
     ///
     /// # Errors
     /// Returns [`AllocError`] if the limit would be exceeded or the global heap refuses. The old
@@ -115,13 +116,13 @@ impl OneRingAlloc {
         Ok(NonNull::slice_from_raw_parts(grown, new.size()))
     }
 
-    /// Shrinks a block. A block of up to 64 KiB stays in place, unless its class changes (at 2 KiB)
-    /// or its address does not fit the new alignment. The global heap shrinks blocks that stay
-    /// larger than 64 KiB. All other blocks move.
+    /// Shrinks a block. A block in a chunk stays in place, unless its class changes (at 2 KiB, or
+    /// at an alignment of 512 bytes) or its address does not fit the new alignment. The global heap
+    /// shrinks a block that is large before and after the call. All other blocks move.
     ///
     /// # Errors
     /// Returns [`AllocError`] if there is no memory to move the block, or if the global heap
-    /// refuses to shrink a block larger than 64 KiB. The old block is then unchanged.
+    /// refuses to shrink a large block. The old block is then unchanged.
     ///
     /// # Safety
     /// `block` is a live block of `OneRingAlloc`, `old` fits it, and `new.size()` is not larger

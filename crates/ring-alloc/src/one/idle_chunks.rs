@@ -13,15 +13,15 @@ use crate::chunk::{Chunk, ChunkPtr};
 use crate::heap::ChunkHeap;
 
 /// The largest number of chunks that one look examines. This number and [`PURGES`] are smaller in
-/// tests, so that one look does not examine all chunks.
+/// unit tests and under Miri, so that one look does not examine all chunks.
 const CHUNKS: usize = if cfg!(any(test, miri)) { 4 } else { 512 };
 /// The largest number of chunks that one look purges.
 const PURGES: usize = if cfg!(any(test, miri)) { 2 } else { 32 };
 
-/// Purges chunks of this heap without live blocks, but with unbooked remote frees. Returns the
-/// number of purged chunks, and whether another look may find more. The caller must then check
-/// whether the heap's record is free, and drain its mail if it is. Only one thread at a time may
-/// call this function.
+/// Purges chunks of this heap that have unbooked remote frees and no live block. `by` says why the
+/// owner is idle. Returns the number of purged chunks, and whether another look may find more.
+/// After this call, the caller must check whether the heap's record is free, and drain its mail if
+/// it is. Only one thread at a time may call this function.
 pub(super) fn purge_chunks<H>(heap: &ChunkHeap, mail: &Mail<Chunk, H>, by: IdleBy) -> Purged {
     if cfg!(ephemera_weaken = "ring_idle_owners_keep_pages") {
         return Purged::default();
@@ -43,7 +43,7 @@ pub(super) fn purge_chunks<H>(heap: &ChunkHeap, mail: &Mail<Chunk, H>, by: IdleB
             empties += 1;
         }
     }
-    // Return the unexamined chunks at once, because the owner may need them soon.
+    // Put the unexamined chunks back at once, because the owner may need them soon.
     lent.put_rest_back();
     for chunk in empty.into_iter().flatten() {
         // SAFETY: the chunk is lent, it is not the front, and none of its blocks is live (B2).

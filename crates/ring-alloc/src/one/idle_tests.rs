@@ -48,7 +48,7 @@ fn purged() -> usize {
     OneRingAlloc.stats().purged_chunks()
 }
 
-/// Looks for idle owners until `chunks` chunks are purged. Panics after a bounded number of looks.
+/// Looks for idle owners until at least `chunks` chunks are purged. Panics after 1,000 looks.
 fn look_until_purged(chunks: usize) {
     for _ in 0..1_000 {
         if purged() >= chunks {
@@ -212,7 +212,7 @@ fn conc_owner_that_exits_while_its_chunks_are_lent_leaves_none_behind() {
             let (dropped, wait) = sync_channel::<()>(1);
             let owner = thread::spawn(move || {
                 send.send((0..EACH).map(value).collect()).expect("the test receives");
-                // Returns an error after the test has dropped the sender.
+                // `recv` returns an error when the test drops the sender.
                 let _ = wait.recv();
             });
             drop(values.recv().expect("the owner sends"));

@@ -61,7 +61,7 @@ struct Sent(NonNull<u8>);
 // SAFETY: any thread may free a block, and only the thread that has the `Sent` uses the block.
 unsafe impl Send for Sent {}
 
-/// A thread that holds a record. In `thread.rs`, a thread-local binds the record instead.
+/// A thread that holds a record. In `thread.rs`, a thread-local names the record instead.
 struct Thread<'w> {
     lease: Lease<'w, RingRecord<Tiny>>,
     world: &'w RingWorld<Tiny>,
@@ -266,8 +266,8 @@ fn loom_statistics_walk_beside_the_owner() {
     });
 }
 
-/// Two threads free the two blocks of an exited thread. The first free abandons the chunk, and the
-/// last one frees it.
+/// Two threads free the two blocks of an exited thread. A chunk with a live block is abandoned, and
+/// the last free frees the chunk.
 #[test]
 fn loom_abandoned_chunk_is_freed_with_its_last_block() {
     check(|| {
@@ -286,7 +286,7 @@ fn loom_abandoned_chunk_is_freed_with_its_last_block() {
     });
 }
 
-/// A chunk is abandoned while the record's next holder and another thread free its blocks.
+/// A chunk may be abandoned while the record's next holder and another thread free its blocks.
 #[test]
 fn loom_next_holder_frees_in_an_abandoned_chunk() {
     check(|| {
@@ -313,7 +313,7 @@ struct SentRecord(NonNull<HeapRecord<Tiny>>);
 unsafe impl Send for SentRecord {}
 
 impl Thread<'_> {
-    /// Starts a thread that frees a block of this owner, and then purges chunks of its heap.
+    /// Starts a thread that frees a block of this owner, and then purges the owner's chunks.
     fn free_and_purge(&self, model: &Model, block: Sent) -> thread::JoinHandle<()> {
         let (there, record) = (model.clone(), SentRecord(NonNull::from(self.lease.record())));
         thread::spawn(move || {
@@ -325,8 +325,8 @@ impl Thread<'_> {
     }
 }
 
-/// Another thread frees the last block of a chunk and purges the chunk. At the same time, the owner
-/// replaces the chunk as the front, and later uses its memory again.
+/// Another thread frees a block of the front, and purges the chunk if it can. At the same time, the
+/// owner replaces the chunk as the front, and later uses its memory again.
 #[test]
 fn loom_chunk_is_purged_while_its_owner_replaces_the_front() {
     check(|| {
@@ -385,7 +385,7 @@ fn loom_chunk_is_purged_after_the_last_use_by_other_threads() {
     });
 }
 
-/// A chunk is lent while its owner exits, so the owner does not book the chunk's frees.
+/// A chunk may be lent while its owner exits, so that the owner cannot book the chunk's frees.
 #[test]
 fn loom_chunk_that_is_lent_while_its_owner_exits_is_freed() {
     check(|| {

@@ -40,8 +40,8 @@ pub(crate) struct RingRecord<G> {
     epoch_seen: OwnerUsize,
     /// The number of slow paths that the holders of this record have taken.
     pub(super) visits: OwnerUsize,
-    /// The unbooked remote frees. They have their own cache line, because other threads push to
-    /// them while the owner allocates.
+    /// The unbooked remote frees. The mail has its own cache line, because other threads push
+    /// chunks to it while the owner allocates.
     pub(super) mail: CachePadded<Mail<Chunk, HeapRecord<G>>>,
     /// The number of bytes of the chunks that other threads pushed. It has its own cache line,
     /// because those threads write it.
@@ -105,8 +105,8 @@ pub(crate) struct RingWorld<G: 'static> {
     pub(super) idle: IdleQueue<HeapRecord<G>>,
 }
 
-/// The number of milliseconds without a slow path after which an owner is idle. In unit tests an
-/// owner is idle at once.
+/// The number of milliseconds without a slow path after which an owner is idle. In unit tests and
+/// under Miri, an owner is idle at once.
 #[cfg(not(ephemera_loom))]
 const PAUSE_MS: usize = if cfg!(any(test, miri)) { 0 } else { IDLE_MS };
 
@@ -127,8 +127,8 @@ impl<G: Geometry> RingWorld<G> {
 
 /// Returns the statistics of all heaps.
 ///
-/// A thread that exits while this function walks its chunks may leave an empty chunk behind, so
-/// this function also trims records that have empty chunks and no holder.
+/// A thread that exits while this function walks the thread's chunks may leave an empty chunk
+/// behind, so this function also trims records that have empty chunks and no holder.
 pub(crate) fn stats<R: Realm>(realm: R) -> Stats {
     let world = realm.world();
     let mut stats = Stats::of_account(world.account.now());
@@ -145,14 +145,14 @@ pub(crate) fn stats<R: Realm>(realm: R) -> Stats {
     stats
 }
 
-/// A way to reach a [`RingWorld`]: that of the process, or that of a model.
+/// A way to reach a [`RingWorld`]: the world of the process, or of a model.
 pub(crate) trait Realm: Copy {
     type Geometry: Geometry;
 
     fn world(&self) -> &RingWorld<Self::Geometry>;
 
-    /// Tells the thread-local of this realm that the front of a record held by this thread has
-    /// changed.
+    /// Tells the thread-local of this realm, if there is one, that the front of a record held by
+    /// this thread has changed.
     fn front_changed() {}
 }
 
@@ -171,7 +171,7 @@ fn look_after<R: Realm>(realm: R, record: &Record<RingRecord<R::Geometry>>) {
     record.look_after(has_mail, |record| drain(realm, record));
 }
 
-/// Releases a lease, and drains the remote frees that other threads pushed while it was held.
+/// Releases a lease, and drains the remote frees that other threads pushed during the lease.
 pub(super) fn release<R: Realm>(realm: R, lease: Lease<'_, RingRecord<R::Geometry>>) {
     lease.release(has_mail, |record| drain(realm, record));
 }
@@ -189,11 +189,11 @@ pub(super) fn drain_free_record<R: Realm>(realm: R, record: &HeapRecord<R::Geome
     }
 }
 
-/// The number of times that a record was leased for a moment and drained.
+/// The number of times that a thread leased a record only to drain it.
 #[cfg(all(test, not(ephemera_loom)))]
 pub(super) static DRAINS: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
 
-/// Drains the inbox of a record that this thread has leased for a moment. Abandons the drained
+/// Drains the inbox of a record that this thread has leased only to drain it. Abandons the drained
 /// chunks that have live blocks, and frees the empty chunks.
 fn drain<R: Realm>(realm: R, record: &Record<RingRecord<R::Geometry>>) {
     #[cfg(all(test, not(ephemera_loom)))]

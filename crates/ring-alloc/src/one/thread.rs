@@ -103,8 +103,8 @@ unsafe impl RingEnv for This {
         front
     }
 
-    /// Allocates from the heap of this thread's record. The first call on a thread binds the
-    /// record. After the exit guard has run, each call leases a record for the operation and
+    /// Allocates from the heap of this thread's record. The first call on a thread binds a record
+    /// to the thread. After the exit guard has run, each call leases a record for the operation and
     /// allocates from that record.
     #[cold]
     #[inline(never)]
@@ -192,7 +192,7 @@ fn owner(record: &'static Record<Own>) -> RecordOwner<'static, ProcessRealm> {
     RecordOwner { record, realm: ProcessRealm }
 }
 
-/// Returns the owner of the record that this thread is bound to, if any.
+/// Returns the owner of the record that this thread is bound to, or `None` if there is none.
 pub(super) fn bound() -> Option<RecordOwner<'static, ProcessRealm>> {
     local::bound::<Own>().map(owner)
 }
@@ -210,7 +210,8 @@ mod tests {
     use crate::OneRingAlloc;
     use crate::one::record::DRAINS;
 
-    /// Returns whether H7 holds. The caller is a test, so no code of this crate is running.
+    /// Returns whether the copy of the front is right (H7), and whether a thread without a record
+    /// has the full chunk as its front. No code of this crate may be running.
     fn front_follows() -> bool {
         let front = This.heap().front(ChunkClass::Small);
         near() == front && (bound().is_some() || front.as_ptr() == heap::full_chunk())

@@ -57,7 +57,7 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
         Ok(place)
     }
 
-    /// Adds a handle to the count.
+    /// Adds a handle to the count. Aborts if the count would overflow.
     #[inline]
     pub(super) fn add_handle(&self) {
         let handles = self.handles.get();
@@ -193,8 +193,7 @@ fn report((blocks, bytes): (usize, usize)) {
     let _ = (blocks, bytes);
 }
 
-/// Aborts because the count of handles would overflow, which takes at least about 2^32 leaked
-/// handles.
+/// Aborts because the count of handles would overflow, which takes 2^32 leaked handles or more.
 #[cold]
 fn abort() -> ! {
     #[cfg(feature = "std")]

@@ -175,9 +175,10 @@ impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
         unsafe { heap::deallocate(self.inner(), block, layout) };
     }
 
-    /// Grows a block. The last block in a chunk that the ring allocates from grows in place if its
-    /// class does not change, its address fits the new alignment, and there is room. The backing
-    /// allocator grows blocks larger than 64 KiB. Any other block that gains bytes moves.
+    /// Grows a block. The most recent block in a chunk that the ring allocates from grows in place
+    /// if its class does not change, its address fits the new alignment, and there is room. The
+    /// backing allocator grows a block that stays *large*: with [`Standard`], larger than 64 KiB,
+    /// or aligned to more than 4 KiB. Any other block that gains bytes moves.
     ///
     /// # Errors
     /// Returns [`AllocError`] if the limit of the ring would be exceeded or the backing allocator
@@ -219,13 +220,14 @@ impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
         Ok(NonNull::slice_from_raw_parts(grown, new.size()))
     }
 
-    /// Shrinks a block. A block of up to 64 KiB stays in place, unless its class changes (at 2 KiB)
-    /// or its address does not fit the new alignment. The backing allocator shrinks blocks that
-    /// stay larger than 64 KiB. All other blocks move.
+    /// Shrinks a block. A block in a chunk stays in place, unless its class changes (with
+    /// [`Standard`], at 2 KiB, or at an alignment of 512 bytes) or its address does not fit the new
+    /// alignment. The backing allocator shrinks a block that is large before and after the call.
+    /// All other blocks move.
     ///
     /// # Errors
     /// Returns [`AllocError`] if there is no memory to move the block, or if the backing allocator
-    /// refuses to shrink a block larger than 64 KiB. The old block is then unchanged.
+    /// refuses to shrink a large block. The old block is then unchanged.
     ///
     /// # Safety
     /// `block` is a live block of this ring, `old` fits it, and `new.size()` is not larger than
@@ -244,8 +246,8 @@ impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
 
     /// Frees every empty chunk to the backing allocator.
     ///
-    /// Without a trim, a ring keeps its fronts and up to 4 empty chunks of each class for reuse
-    /// (see [`Builder::retain`]).
+    /// Without a trim, a ring keeps its fronts and, by default, up to 4 empty chunks of each class
+    /// for reuse (see [`Builder::retain`]).
     ///
     /// There is no `trim_all`, because a ring belongs to one thread and does not share memory with
     /// other rings.

@@ -1,5 +1,5 @@
-//! Helpers for tests with threads: numbered blocks, and a guard which checks that the test leaves
-//! no memory held.
+//! Helpers for tests with threads: numbered blocks, and a guard that checks that the test leaves no
+//! memory held.
 
 use std::thread::{self, JoinHandle};
 
@@ -13,8 +13,8 @@ pub(crate) type Bytes = Vec<u8, OneRingAlloc>;
 /// Block sizes of every class, in bytes.
 pub(crate) const SIZES: [usize; 6] = [1, 40, 700, 3_000, 20_000, 100_000];
 
-/// A guard that serialises the tests. Its drop checks that `OneRingAlloc` holds as many bytes as at
-/// the start, and that no block is live.
+/// A guard that serialises the tests. Unless the test panics, its drop checks that `OneRingAlloc`
+/// holds as many bytes as at the start, and that no block is live.
 pub(crate) struct Balanced {
     pub(crate) before: usize,
 }
@@ -36,7 +36,8 @@ impl Drop for Balanced {
     }
 }
 
-/// Trims this thread, asks all others to trim, and returns the bytes held.
+/// Trims this thread and the chunks of exited threads, asks all other threads to trim, and returns
+/// the number of bytes held.
 fn clean() -> usize {
     OneRingAlloc.clean_local();
     OneRingAlloc.clean_global();

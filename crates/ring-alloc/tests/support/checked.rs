@@ -35,8 +35,8 @@ impl<'a, A: Allocator> Checked<'a, A> {
         Ok(given.addr().get())
     }
 
-    /// Grows block `index`, or shrinks it if `new` is smaller, and returns its address. Checks that
-    /// a refusal leaves all blocks unchanged.
+    /// Grows block `index`, with zeroed new bytes if `zeroed`, or shrinks it if `new` is smaller.
+    /// Returns the block's address. Checks that a refusal leaves all blocks unchanged.
     pub(crate) fn resize(&mut self, index: usize, new: Layout, zeroed: bool) -> Result<usize, AllocError> {
         let (start, old) = (self.oracle.blocks()[index].start(), self.oracle.blocks()[index].layout());
         let grows = new.size() >= old.size();

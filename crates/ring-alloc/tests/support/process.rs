@@ -12,7 +12,7 @@ impl Drop for Unlimited {
     }
 }
 
-/// Trims the process and returns the bytes that it still holds.
+/// Trims with `trim_all`, and returns the number of bytes that `OneRingAlloc` still holds.
 pub(crate) fn clean() -> usize {
     OneRingAlloc.trim_all();
     OneRingAlloc.stats().bytes_held

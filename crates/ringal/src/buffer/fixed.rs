@@ -53,7 +53,8 @@ impl FixedBufMut {
     /// the caller accesses it.
     #[inline]
     pub(crate) unsafe fn new(guard: GuardPtr, cap: usize, store: RingStorePtr) -> Self {
-        // SAFETY: the caller guarantees the requirements of `hand_out` on the region.
+        // SAFETY: the region is taken and lies in `store`, its length is `region_of(cap)`, and only
+        // the caller accesses it.
         unsafe { hand_out(store, guard, cap) };
         // INVARIANT: B1 holds from here.
         Self { data: guard.payload(), cap, len: 0, store }
@@ -67,8 +68,8 @@ impl FixedBufMut {
     #[inline]
     pub(crate) unsafe fn from_open(guard: GuardPtr, cap: usize, store: RingStorePtr) -> Self {
         let data = guard.payload();
-        // SAFETY: the length of the region is `region_of(cap)`, and only the caller accesses the
-        // region.
+        // SAFETY: the region is taken, its length is `region_of(cap)`, and only the caller accesses
+        // it.
         unsafe { guard.hand_out(cap, region_of(cap)) };
         // INVARIANT: B1 holds from here.
         Self { data, cap, len: 0, store }
@@ -77,8 +78,8 @@ impl FixedBufMut {
     /// Creates a handle to an existing buffer.
     ///
     /// # Safety
-    /// Only the caller accesses the buffer of `cap` bytes at `data`, which lies in `store`. The
-    /// first `len` bytes of the buffer are initialised.
+    /// `data` is the payload of a taken region of `region_of(cap)` bytes, which lies in `store` and
+    /// which only the caller accesses. The first `len` bytes of the payload are initialised.
     #[inline]
     pub(super) unsafe fn from_parts(data: NonNull<u8>, cap: usize, len: usize, store: RingStorePtr) -> Self {
         Self { data, cap, len, store }
@@ -157,8 +158,8 @@ impl FixedBufMut {
         Ok(())
     }
 
-    /// Converts the handle to the buffer's address, its number of written bytes, and its store. The
-    /// region then belongs to the caller.
+    /// Converts the handle to the address of the buffer, the number of written bytes, and the
+    /// store. The region then belongs to the caller.
     #[inline]
     pub(super) fn into_parts(self) -> (NonNull<u8>, usize, RingStorePtr) {
         let this = ManuallyDrop::new(self);
@@ -193,7 +194,8 @@ impl DerefMut for FixedBufMut {
     }
 }
 
-/// Writes as much as fits. If not all bytes fit, `write_all` returns an error of kind `WriteZero`.
+/// Writes as much as fits. If not all bytes fit, `write_all` writes those that fit and returns an
+/// error of kind `WriteZero`.
 #[cfg(feature = "std")]
 impl std::io::Write for FixedBufMut {
     #[inline]

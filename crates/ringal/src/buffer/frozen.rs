@@ -15,8 +15,8 @@ use crate::release::release;
 use crate::store::RingStorePtr;
 
 /// A handle to a frozen buffer, or to a part of it. A clone costs one atomic addition and does not
-/// copy the bytes. Handles can be sent to other threads and shared between threads. The last handle
-/// frees the buffer.
+/// copy the bytes. Handles can be sent to other threads and shared between threads. Dropping the
+/// last handle frees the buffer.
 ///
 /// # Examples
 ///
@@ -141,8 +141,9 @@ impl FixedBuf {
         // SAFETY: `cap` bytes from `data` on are in the region, which only this handle accesses
         // (B1).
         unsafe { unpoison(rest, cap - this.len) };
-        // SAFETY: only this handle accesses the region, and `ManuallyDrop` keeps the handle from
-        // being dropped. The length of the region is `region_of(cap)` (B1).
+        // SAFETY: `data` is the payload of the taken region, whose length is `region_of(cap)` (B1).
+        // Only this handle accesses the region, and `ManuallyDrop` keeps the handle from being
+        // dropped. The copy above initialised the first `len` bytes.
         Ok(unsafe { FixedBufMut::from_parts(data, cap, this.len, this.store) })
     }
 }
@@ -166,7 +167,7 @@ impl Drop for FixedBuf {
         if self.guard.drop_handle() {
             let region = self.guard.held().len();
             let bytes = self.guard.asked(room(region));
-            // SAFETY: that was the last handle, so no other code uses the region (B1).
+            // SAFETY: the dropped handle was the last one, so no other code uses the region (B1).
             unsafe { release(self.store, self.guard.payload(), bytes, region) };
         }
     }

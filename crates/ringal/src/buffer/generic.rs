@@ -46,11 +46,12 @@ impl<T> GenericBufMut<T> {
     ///
     /// # Safety
     /// The guard's region is taken and lies in `store`. The length of the region is what
-    /// `region_of` returns for the bytes of `cap` elements. Its payload is aligned for `T`, and
-    /// only the caller accesses it.
+    /// `region_of` returns for the size of `cap` elements in bytes. The payload of the region is
+    /// aligned for `T`, and only the caller accesses the region.
     #[inline]
     pub(crate) unsafe fn new(guard: GuardPtr, cap: usize, store: RingStorePtr) -> Self {
-        // SAFETY: the caller guarantees the requirements of `hand_out` on the region.
+        // SAFETY: the region is taken and lies in `store`, its length is that for the size of `cap`
+        // elements, and only the caller accesses it.
         unsafe { hand_out(store, guard, cap * size_of::<T>()) };
         // INVARIANT: B1 holds from here.
         Self { data: guard.payload().cast(), cap, len: 0, store, elements: PhantomData }
@@ -92,7 +93,7 @@ impl<T> GenericBufMut<T> {
         // SAFETY: `len - index` elements move up by one, and `len` is less than `cap`, so they stay
         // in the buffer.
         unsafe { place.copy_to(next, self.len - index) };
-        // SAFETY: the element at `index` moved up, so this does not overwrite an element.
+        // SAFETY: any element at `index` has moved up, so this write does not overwrite an element.
         unsafe { place.write(value) };
         self.len += 1;
         None
@@ -206,7 +207,8 @@ impl<T> DerefMut for GenericBufMut<T> {
     }
 }
 
-/// Appends elements until the buffer is full. Takes only as many elements from the iterator as fit.
+/// Appends elements until the buffer is full or the iterator ends. Takes only as many elements from
+/// the iterator as fit.
 impl<T> Extend<T> for GenericBufMut<T> {
     fn extend<I: IntoIterator<Item = T>>(&mut self, values: I) {
         let mut values = values.into_iter();

@@ -25,14 +25,14 @@ fn misuse(name: &str) {
         }
         "far" => {
             let neighbour = ring.fixed(10).unwrap();
-            // SAFETY: the bytes are in the store, in the margin and the guard of the neighbour.
-            // Writing there is the purpose of this test.
+            // SAFETY: the bytes are in the store, from the margin of `buffer` to beyond the region
+            // of `neighbour`. Writing there is the purpose of this test.
             unsafe { data.wrapping_add(61).write_bytes(0x22, 150) };
             core::mem::forget(buffer);
             drop(neighbour);
         }
         "look" => {
-            // SAFETY: the bytes are in the store, in the margin and the guard of the free region
+            // SAFETY: the bytes are in the store, in the margin of `buffer` and in the free region
             // after it. Writing there is the purpose of this test.
             unsafe { data.wrapping_add(61).write_bytes(0x33, 80) };
             core::mem::forget(buffer);

@@ -42,10 +42,11 @@ impl Builder {
         Self { bytes, align: LINE }
     }
 
-    /// Sets the alignment of the store in bytes. The alignment is rounded up to a power of two, is
-    /// at least 64, and must not exceed 512 MiB. The first buffer of the store has the same
-    /// alignment, so even a buffer as large as the ring can have that alignment. The store takes
-    /// `align + 48` bytes in addition to its regions, or `align + 32` with feature `checked`.
+    /// Sets the alignment of the store in bytes. The alignment is rounded up to a power of two.
+    /// Values below 64 are raised to 64. Values above 512 MiB are refused when the ring is created.
+    /// The first buffer of the store has the same alignment, so even a buffer as large as the ring
+    /// can have that alignment. The store takes `align + 48` bytes in addition to its regions, or
+    /// `align + 32` with feature `checked`.
     pub const fn align(self, align: usize) -> Self {
         Self { align, ..self }
     }
@@ -68,7 +69,7 @@ impl Builder {
     /// # Errors
     /// Returns [`CreateError`] if the heap refuses the memory for the store, or if the size or
     /// alignment is above its limit. Before this function fails for lack of memory, it frees the
-    /// parked stores without live buffers, unless another thread is sweeping them.
+    /// parked stores without live buffers and tries again, unless another thread is sweeping them.
     #[cfg(not(ephemera_loom))]
     pub fn try_build(self) -> Result<RingAl, CreateError> {
         // SAFETY: `PARKED` is a static, so it outlives the ring.
@@ -78,7 +79,7 @@ impl Builder {
     /// Creates the ring. If buffers outlive the ring, its store is parked in `parked`.
     ///
     /// # Safety
-    /// `parked` outlives the ring and all its buffers.
+    /// `parked` outlives the store, that is, the ring and all its buffers.
     pub(crate) unsafe fn try_build_in(self, parked: &ParkedStores) -> Result<RingAl, CreateError> {
         parked.sweep();
         let Some(plan) = StorePlan::new(self.bytes, self.align) else {

@@ -1,9 +1,9 @@
 //! Defines the chain of regions in a store, and the fast path of an allocation.
 //!
 //! The ring allocates from the region at the *head* and moves the head along. When the region at
-//! *low*, where the current pass began, is free again, the head *restarts* there. The *frontier* is
-//! the position that the head left at the restart. A *free run* is a sequence of adjacent free
-//! regions.
+//! *low*, where the current pass began, is free again, the head usually *restarts* there (see
+//! `window`). The *frontier* is the position that the head left at the restart. A *free run* is a
+//! sequence of adjacent free regions.
 //!
 //! ```text
 //!   0            low                    head           frontier                       end
@@ -59,8 +59,8 @@ pub(super) struct Chain {
     /// The offset of a region that was placed long after the one at `low` (see `window`), or `end`
     /// if the region of the probe was freed before the one at `low`. [`NOWHERE`] if not set.
     pub(super) probe: usize,
-    /// The next region that is placed at this offset or later becomes `probe`. [`NOWHERE`] after
-    /// that, until a new run starts (see `window`).
+    /// The next region that a slow path places at this offset or later becomes `probe`. [`NOWHERE`]
+    /// after that, until a new run starts (see `window`).
     pub(super) probe_from: usize,
     /// The number of checks in a row that have found `low` taken.
     pub(super) misses: u32,
@@ -139,9 +139,8 @@ impl Chain {
         prefetch::for_write(self.base.as_ptr().wrapping_add(next));
     }
 
-    /// Returns the region at the head and its length in bytes, or `None` if the head is at `stop`,
-    /// or the region is taken or shorter than `need` bytes. Writes nothing. Only the creation of
-    /// extendable buffers uses this.
+    /// Returns the guard and the length in bytes of the region at the head. Returns `None` if the
+    /// head has reached `stop`, or if the region is taken or shorter than `need` bytes.
     #[inline]
     pub(super) fn peek(&self, need: usize) -> Option<(GuardPtr, usize)> {
         if self.head >= self.stop {
@@ -157,7 +156,8 @@ impl Chain {
         self.refusal.stands(need, |at| self.guard(at).look())
     }
 
-    /// Remembers that no free run has `need` bytes, if a few guards prove it.
+    /// Remembers that no free run has `need` bytes, if a few guards prove it. Otherwise forgets the
+    /// remembered refusal.
     pub(super) fn refuse(&mut self, need: usize) {
         self.refusal = RefusedRequest::of(need, self.end, |at| self.guard(at).look());
     }

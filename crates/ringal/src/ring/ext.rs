@@ -80,7 +80,7 @@ impl<'a> ExtBuf<'a> {
         self.open.room - self.len
     }
 
-    /// Makes room for `more` bytes.
+    /// Makes room for `more` bytes after the written bytes.
     ///
     /// If the buffer must move to the longest free run, or if the ring has no room, this visits all
     /// regions of the ring. If at most 32 live buffers prove that no free run is long enough, the
@@ -287,13 +287,13 @@ impl RingAl {
         unsafe { FixedBufMut::from_open(guard, bytes, self.store) }
     }
 
-    /// Returns the room of the longest free run.
+    /// Returns the room of the longest free run in bytes, or 0 if no region is free.
     #[cfg(feature = "bytes")]
     fn longest(&self) -> usize {
         room(self.chain.longest().1)
     }
 
-    /// Records that `bytes` bytes of the open region were used, because the finalized buffer may be
+    /// Records that `bytes` bytes of the open region were used. The finalized buffer may be
     /// smaller.
     #[inline]
     fn used(&mut self, bytes: usize) {

@@ -36,13 +36,13 @@ use crate::store::RingStorePtr;
 
 /// A ring of byte buffers in one block of memory of fixed size, the *store*.
 ///
-/// The ring allocates by moving along a chain of regions. The last handle of a buffer frees its
-/// region with one atomic store, on any thread. The ring skips regions in use, so a long-lived
-/// buffer does not stop it.
+/// The ring allocates by moving along a chain of regions. Dropping the last handle of a buffer
+/// frees its region, on any thread. While the ring exists, this takes one atomic store if the
+/// buffer is not shared. The ring skips regions in use, so a long-lived buffer does not stop it.
 ///
 /// A ring can be sent to another thread, but only one thread at a time can use it. Its buffers may
-/// outlive the ring. Dropping the ring never blocks, and its last buffer frees the store (see [the
-/// end of a ring](crate#the-end-of-a-ring)).
+/// outlive the ring. Dropping the ring never blocks. If buffers are live then, the last of them
+/// usually frees the store (see [the end of a ring](crate#the-end-of-a-ring)).
 ///
 /// # Examples
 ///
@@ -102,8 +102,8 @@ impl RingAl {
     }
 
     /// Creates a ring like [`RingAl::new`], in a store aligned to `align` bytes. The alignment is
-    /// rounded up to a power of two, and is at least 64. The first buffer of the store has this
-    /// alignment too. [`RingAl::fixed_aligned`] aligns any buffer.
+    /// rounded up to a power of two, and values below 64 are raised to 64. The first buffer of the
+    /// store has this alignment too. [`RingAl::fixed_aligned`] aligns any buffer.
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if the ring cannot be created.
@@ -136,7 +136,7 @@ impl RingAl {
         let need = region(bytes)?;
         let guard = self.chain.take(need)?;
         // SAFETY: the region of `guard` is taken, lies in this store and has the length for `bytes`
-        // bytes. No other handle has the region.
+        // bytes. No other handle uses the region.
         Some(unsafe { FixedBufMut::new(guard, bytes, self.store) })
     }
 
@@ -160,7 +160,7 @@ impl RingAl {
         let want = Want::new(bytes, align.checked_next_power_of_two()?)?;
         let guard = self.chain.take_wanted(want)?;
         // SAFETY: the region of `guard` is taken, lies in this store and has the length for `bytes`
-        // bytes. No other handle has the region.
+        // bytes. No other handle uses the region.
         Some(unsafe { FixedBufMut::new(guard, bytes, self.store) })
     }
 
@@ -188,7 +188,7 @@ impl RingAl {
             self.chain.take_wanted(Want::new(bytes, align_of::<T>())?)?
         };
         // SAFETY: the region of `guard` is taken, lies in this store, and has the length and the
-        // alignment for `count` elements. No other handle has the region.
+        // alignment for `count` elements. No other handle uses the region.
         Some(unsafe { GenericBufMut::new(guard, count, self.store) })
     }
 
@@ -240,7 +240,8 @@ impl RingAl {
         PARKED.count()
     }
 
-    /// Frees the stores of dropped rings that have no live buffers. Returns how many it freed.
+    /// Frees the stores of dropped rings that have no live buffers. Returns how many stores it
+    /// freed.
     ///
     /// The last buffer frees its store without this call, unless another thread was freeing a
     /// buffer when the ring was dropped (see [the end of a ring](crate#the-end-of-a-ring)). If
@@ -271,7 +272,7 @@ impl RingAl {
         match reason {
             // Only the ring takes regions, so a free run that `reason` saw is still free, and the
             // second search finds it. The second search fails only if `asked` and `largest_free`
-            // are both 0 and no run has room for even an empty buffer.
+            // are both 0 and no run has room even for an empty buffer.
             RequestError::Exhausted { largest_free, .. }
                 if largest_free >= asked && !cfg!(ephemera_weaken = "refused_request_searches_once") =>
             {
@@ -317,7 +318,7 @@ impl Drop for RingAl {
             #[cfg(feature = "alloc")]
             // SAFETY: the builder created this store for this ring, which does not use it again.
             RingMemory::Heap => unsafe { self.store.retire() },
-            // The caller gets this memory back, so no sanitizer mark may remain in it. Only free
+            // The caller gets this memory back, so remove all sanitizer marks from it. Only free
             // regions are marked: a release in caller-provided memory does not mark its region.
             RingMemory::Given => self.chain.walk(|at, word| {
                 if !word.is_taken() {

@@ -49,8 +49,8 @@ impl Chain {
         longest
     }
 
-    /// Returns the length of the free run that starts at `low`. Counts at most [`SIGHT`] regions,
-    /// and stops once the run has `aim` bytes.
+    /// Returns the length of the free run that starts at `low`, or 0 if no free region starts
+    /// there. Counts at most [`SIGHT`] regions, and stops once the run has `aim` bytes.
     fn run_at_low(&self, aim: usize) -> usize {
         let mut run = 0;
         for _ in 0..SIGHT {
@@ -71,7 +71,7 @@ impl Chain {
     /// run at `low` if that run has twice this length. Otherwise loads every guard and uses the
     /// longest run. Merges the regions of the run into one, moves the head there, and returns the
     /// guard and the length of the region. If even the longest run is too short, remembers the
-    /// refusal and returns `None`.
+    /// refusal and returns `None`. If a remembered refusal stands, returns `None` at once.
     pub(super) fn open_elsewhere(&mut self, least: usize) -> Option<(GuardPtr, usize)> {
         if least > self.end || self.refusal_stands(least) {
             return None;

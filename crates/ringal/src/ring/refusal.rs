@@ -8,10 +8,12 @@
 //! again.
 //!
 //! The check must be exact, because the ring must serve a request if an earlier release made room
-//! for it. A release writes only to its own guard, so the ring learns of it only from the guards.
+//! for it. A release writes only to its own guard, so the ring learns of the release only from the
+//! guards.
 //!
 //! About `end / need` guards are enough to block every run of `need` bytes, so remembering helps
-//! large requests. If [`WATCHED`] guards are not enough, every request searches.
+//! large requests. If [`WATCHED`] guards are not enough, the ring does not remember the refusal,
+//! and every request of that size searches.
 //!
 //! A refusal covers both new buffers and extendable buffers that grow, because an open region
 //! counts as free.
@@ -75,13 +77,13 @@ struct Blockers {
     need: usize,
     watched: [(usize, Word); WATCHED],
     count: usize,
-    /// The number of bytes since the end of the last chosen region, or since the start of the
-    /// chain.
+    /// The number of bytes from the end of the last chosen region, or from the start of the chain,
+    /// to the current position of the walk.
     open: usize,
     /// The last taken region after the last chosen region, if any. The walk can still choose this
     /// region.
     last: Option<(usize, Word)>,
-    /// The number of bytes since the end of the last taken region.
+    /// The number of bytes from the end of the last taken region to the current position.
     since_last: usize,
     /// Whether the proof failed: a free run is long enough, or more than [`WATCHED`] guards are
     /// necessary.

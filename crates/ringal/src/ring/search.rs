@@ -2,8 +2,9 @@
 //! region at the head.
 //!
 //! A search makes at most one full round. It goes from the head to the end, then from the start to
-//! where the round began, and on to the end of the free run there. The search therefore finds every
-//! sufficiently long run of free regions, and sees every release that happened before the call.
+//! where the round began, and on to the end of the free run there. The search therefore finds a
+//! sufficiently long run of free regions if one exists, and sees every release that happened before
+//! the call.
 //!
 //! A full round loads every guard, so a search first visits a few regions at the head, a few at the
 //! frontier, and a few from `low` on.
@@ -13,13 +14,13 @@ use super::window::SIGHT;
 use crate::geometry::Want;
 use crate::guard::GuardPtr;
 
-/// The number of regions that a search visits at the frontier before it continues at `low`. At the
-/// head, a search visits at least this number (see [`WORTH`]) before it continues at the frontier.
+/// The maximum number of regions that a search visits at the frontier before it continues at `low`.
+/// At the head, the maximum is higher for large requests (see [`WORTH`]).
 const BRIEF: usize = 8;
 
-/// The number of requested bytes for which a search visits one more region at the head. Writing a
-/// large buffer takes longer than the search, and even longer in a part of the store that was not
-/// used recently.
+/// The number of requested bytes for which a search visits one more region at the head, up to 128
+/// more. Writing a large buffer takes longer than the search, and even longer in a part of the
+/// store that was not used recently.
 const WORTH: usize = 1024;
 
 /// The number of bytes that the ring merges at the head in addition to the requested size. In a
@@ -39,7 +40,8 @@ pub(super) struct FreeRegion {
 
 impl Chain {
     /// Allocates a region of `need` bytes when the fast path cannot: the region at the head is
-    /// taken or too short, or the head has reached `stop`.
+    /// taken or too short, or the head has reached `stop`. Returns `None` if no free run has `need`
+    /// bytes.
     #[cold]
     #[inline(never)]
     pub(super) fn take_slow(&mut self, need: usize) -> Option<GuardPtr> {
@@ -53,7 +55,8 @@ impl Chain {
     }
 
     /// Handles the two common cases: a head at `stop`, and a merge at the head. Returns the guard
-    /// and the length of the region at the head, if that region is free and has `need` bytes.
+    /// and the length of the region at the head. Returns `None` if that region is taken or, even
+    /// after the merge, shorter than `need` bytes.
     #[inline]
     fn head_or_merge(&mut self, need: usize) -> Option<(GuardPtr, usize)> {
         if need > self.end {
@@ -91,7 +94,7 @@ impl Chain {
     }
 
     /// Finds a free region of at least `need` bytes, moves the head there, and returns the guard
-    /// and the length. Does not take the region.
+    /// and the length. Does not take the region. Returns `None` if no free run is long enough.
     #[cold]
     #[inline(never)]
     pub(super) fn open_slow(&mut self, need: usize) -> Option<(GuardPtr, usize)> {
@@ -120,8 +123,8 @@ impl Chain {
         (guard, at + lead, len - lead)
     }
 
-    /// Finds a free region that serves `want`. Makes at most one full round. Remembers the refusal
-    /// if there is no such region.
+    /// Finds a free region that serves `want`. Makes at most one full round. If there is no such
+    /// region, remembers the refusal and returns `None`.
     fn search(&mut self, want: Want) -> Option<FreeRegion> {
         if want.need > self.end || self.refusal_stands(want.need) {
             return None;
@@ -138,9 +141,9 @@ impl Chain {
         found
     }
 
-    /// Searches a few regions at the head, then at the frontier, then from `low` on, so that the
-    /// ring finds a small window among long-lived buffers again without visiting all of those
-    /// buffers.
+    /// Searches a few regions at the head, then at the frontier, then from `low` on. The ring thus
+    /// finds a small window among long-lived buffers again without visiting all of those buffers.
+    /// Returns `None` if none of these regions serves `want`.
     fn search_near(&mut self, want: Want) -> Option<FreeRegion> {
         let brief = BRIEF + (want.need / WORTH).min(2 * SIGHT);
         let ahead = self.scan(self.head, self.end.min(self.frontier), brief, want);
@@ -171,6 +174,7 @@ impl Chain {
     }
 
     /// Searches the whole chain, from the head to the end and then from the start to the head.
+    /// Returns `None` if no free run serves `want`.
     fn search_all(&mut self, want: Want) -> Option<FreeRegion> {
         let ahead = self.scan(self.head, self.end, usize::MAX, want);
         if ahead.is_some() {
@@ -183,7 +187,7 @@ impl Chain {
 
     /// Visits at most `budget` taken regions and free runs that start in `from..upto`. Merges the
     /// regions of each free run until the run serves `want`. Returns the first free run that serves
-    /// `want`.
+    /// `want`, or `None` if there is none.
     fn scan(&mut self, from: usize, upto: usize, budget: usize, want: Want) -> Option<FreeRegion> {
         let mut at = from;
         for _ in 0..budget {

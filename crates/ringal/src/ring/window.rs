@@ -19,7 +19,7 @@
 //! modified the cache lines of the freed guards. Until that core evicts a line, the allocation that
 //! uses the line again must wait for it.
 //!
-//! A release does not tell the ring which thread it runs on. So the ring compares two regions of a
+//! A release does not tell the ring which thread it runs on, so the ring compares two regions of a
 //! window: the one at `low`, and a later one at **`probe`**. The head has placed at least 128 KiB
 //! right before `probe` without a *jump*, a move over memory that it does not place. A stream that
 //! frees its buffers one by one frees the region at `low` long before the one at `probe`. If one
@@ -31,7 +31,7 @@ use super::chain::{BURST, Chain, NOWHERE};
 use crate::geometry::pace_in;
 
 /// The number of checks in a row that must find `low` taken before the head restarts at another
-/// region.
+/// region. At the end of a pass, one check is enough.
 const PATIENCE: u32 = 16;
 
 /// The number of checks in a row that must find `low` taken before the region where the head
@@ -40,13 +40,13 @@ const PATIENCE: u32 = 16;
 /// the end of the store.
 const FAREWELL: u32 = 16 * PATIENCE;
 
-/// The number of regions that the ring visits from `low` on, to find another region for a restart
-/// or before a full round.
+/// The maximum number of regions that the ring visits from `low` on, to find another region for a
+/// restart or before a full round.
 pub(super) const SIGHT: usize = 64;
 
 /// The lengths in bytes at which a window may rest. A shorter window fits into the second-level
-/// cache of the core that allocates, and a longer one does not fit into that of the core that
-/// frees.
+/// cache of the core that allocates, and a longer one does not fit into the second-level cache of
+/// the core that frees.
 const RESTING: Range<usize> = 256 << 10..4 << 20;
 
 impl Chain {
@@ -68,10 +68,11 @@ impl Chain {
         self.stop_ahead(need);
     }
 
-    /// Returns the offset where the head restarts, if any. This is `low` if the region there is
-    /// free and the window does not [rest](Self::rests). After [`PATIENCE`] checks in a row that
-    /// found `low` taken, or at the end of a pass, it is the offset of the first free region within
-    /// [`SIGHT`] regions of `low`. After [`FAREWELL`] checks, that offset becomes `low`.
+    /// Returns the offset where the head restarts, or `None` if it does not restart now. The offset
+    /// is `low` if the region there is free and the window does not [rest](Self::rests). After
+    /// [`PATIENCE`] checks in a row that found `low` taken, or at the end of a pass, it is the
+    /// offset of the first free region within [`SIGHT`] regions of `low`. After [`FAREWELL`]
+    /// checks, that offset becomes `low`.
     fn restart(&mut self) -> Option<usize> {
         if self.low >= self.head {
             return None;
@@ -171,8 +172,8 @@ impl Chain {
     }
 
     /// Records that a slow path places a region at `at`. Sets `low` if this is the first region of
-    /// a pass. Sets `probe` if the run has none and `at` is [`BURST`] bytes or more after its
-    /// start.
+    /// a pass. Sets `probe` if the run has none and `at` is [`BURST`] bytes or more after the start
+    /// of the run.
     pub(super) fn note_placed(&mut self, at: usize) {
         if self.low == NOWHERE {
             self.low = at;
@@ -189,8 +190,8 @@ impl Chain {
     }
 
     /// Updates the chain after a merge that removed the guards strictly between `from` and `to`
-    /// (C3). Forgets the remembered refusal. If `head` or `low` is between `from` and `to`, it
-    /// moves to `from`. If `frontier` or `probe` is between them, it becomes [`NOWHERE`].
+    /// (C3). Forgets the remembered refusal. Changes each mark that is between `from` and `to`:
+    /// `head` and `low` become `from`, and `frontier` and `probe` become [`NOWHERE`].
     pub(super) fn forget_marks(&mut self, from: usize, to: usize) {
         self.refusal.forget();
         if from < self.head && self.head < to {

@@ -66,8 +66,8 @@ impl Program<'_> {
         Some(first)
     }
 
-    /// Decodes a size for a store of `store` bytes. Most sizes are small, some are a large part of
-    /// the store, and a few are impossible.
+    /// Decodes a size for a store of `store` bytes, or returns `None` at the program's end. Most
+    /// sizes are small, some are a large part of the store, and a few are impossible.
     fn size(&mut self, store: usize) -> Option<usize> {
         let (kind, fine) = (self.byte()?, usize::from(self.byte()?));
         Some(match kind {
@@ -165,7 +165,7 @@ impl Model {
         len.checked_sub(lead + OVERHEAD)
     }
 
-    /// Returns the size of the largest buffer, aligned to `align`, that fits in any gap.
+    /// Returns the size of the largest buffer, aligned to `align`, that fits in a gap, if any.
     fn largest(&self, align: usize) -> Option<usize> {
         self.gaps().into_iter().filter_map(|gap| self.room(gap, align)).max()
     }
@@ -278,7 +278,7 @@ impl Model {
     }
 
     /// Writes pieces to an extendable buffer until one does not fit, then finalizes, drops or leaks
-    /// the buffer.
+    /// the buffer. Returns `None` at the program's end.
     fn extendable(&mut self, program: &mut Program<'_>) -> Option<()> {
         let bytes = program.size(self.end)?;
         let (pieces, piece, end) = (program.byte()? % 12, program.size(self.end)?, program.byte()?);
@@ -332,7 +332,7 @@ impl Model {
         self.live.remove(&start);
     }
 
-    /// Freezes a buffer, or clones and slices a frozen one.
+    /// Freezes a byte buffer, or clones and slices a frozen one. Leaves other buffers unchanged.
     fn freeze(&mut self, index: u8) {
         let Some(start) = self.pick(index) else { return };
         let Some(Live { holder, region, seed }) = self.live.remove(&start) else { return };
@@ -350,8 +350,8 @@ impl Model {
         self.live.insert(start, Live { holder, region, seed });
     }
 
-    /// Makes a frozen buffer writable again if it has only one handle. Otherwise checks that
-    /// `try_mut` refuses.
+    /// Makes a frozen buffer writable again if it has only one handle. If it has several, checks
+    /// that `try_mut` refuses.
     fn thaw(&mut self, index: u8) {
         let Some(start) = self.pick(index) else { return };
         let Some(live) = self.live.get_mut(&start) else { return };

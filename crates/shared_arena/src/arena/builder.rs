@@ -9,8 +9,9 @@ use crate::error::Refused;
 use crate::handle::sealed::Sealed;
 use crate::store::ArenaSettings;
 
-/// The policy that decides when an arena frees empty pages, apart from requests to trim and the
-/// arena's drop.
+/// The policy that decides whether an arena frees empty pages while it is in use. With either
+/// policy, an arena also frees empty pages when it is trimmed or dropped, and before it refuses a
+/// request.
 ///
 /// # Examples
 ///
@@ -29,13 +30,14 @@ pub enum Trim {
     /// between. A thread claims from empty groups last, no matter which threads free its slots, so
     /// the memory of a burst is freed while the arena stays in use.
     ///
-    /// A thread counts how often it runs out of slots at hand (up to 64). It looks when the count
-    /// reaches the number of its pages, or 64 if it has fewer pages. The cost of a look is thus
-    /// spread over many values, and pages in steady use stay allocated. A thread that never runs
-    /// out of slots, such as one that repeatedly replaces a single value, never looks.
+    /// A thread counts how often it has used up its slots at hand, of which there are at most 64.
+    /// It looks when the count reaches 64 or the number of its pages, whichever is larger. The cost
+    /// of a look is thus spread over many values, and pages in steady use stay allocated. A thread
+    /// that never runs out of slots, such as one that repeatedly replaces a single value, never
+    /// looks.
     #[default]
     Idle,
-    /// Frees empty pages only on request.
+    /// Frees empty pages only in the cases that [`Trim`] lists.
     Manual,
 }
 
@@ -118,7 +120,8 @@ impl<A: Build> Builder<A> {
     ///
     /// # Errors
     /// Returns [`Refused`] if the limit or the global allocator refuses the memory for the arena's
-    /// state and its capacity.
+    /// state or its capacity, if the capacity exceeds the address space, or if there is no memory
+    /// to register the thread.
     pub fn try_build(self) -> Result<A, Refused> {
         A::from_builder(self)
     }

@@ -194,7 +194,8 @@ macro_rules! slot_methods {
         /// [`TryAllocError::refused`] gives the reason.
         ///
         /// # Panics
-        /// Panics if `init` returns a reference to a place other than its slot.
+        /// Panics if `init` returns a reference to a place other than its slot. The slot is then
+        /// freed without dropping a value in it.
         #[inline]
         #[track_caller]
         pub fn $try_with<F>(&self, init: F) -> Result<$handle<T>, TryAllocError<F>>
@@ -231,7 +232,8 @@ macro_rules! sendable_methods {
             /// Frees groups of pages without a live slot: groups of this thread, groups of exited
             /// threads, and groups that no thread owns. Asks the other threads to free their empty
             /// groups when they next run out of the slots at hand. Returns whether this call freed
-            /// a group.
+            /// a group. Empty groups can stay if another thread holds the arena's internal lock for
+            /// too long.
             ///
             /// The call visits each page of this thread and of exited threads, and each page that
             /// no thread owns. This includes pages with live slots, so the call takes time linear

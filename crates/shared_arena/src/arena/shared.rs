@@ -62,8 +62,9 @@ impl<T> ArenaCore<T> {
         Ok(Self { store, of: PhantomData })
     }
 
-    /// Allocates `slots` slots in advance. Makes this thread's shard first, so that this thread can
-    /// claim all the slots under any limit that has room for the shard and the slots.
+    /// Allocates `slots` slots in advance. Unless `slots` is 0, makes this thread's shard first.
+    /// This thread can then claim all the slots under any limit that has room for the shard and the
+    /// slots.
     pub(super) fn reserve(&self, slots: usize) -> Result<(), Refused> {
         if slots != 0 && !cfg!(ephemera_weaken = "capacity_without_a_shard") {
             self.store().check_capacity(slots)?;
@@ -109,7 +110,7 @@ impl<T> ArenaCore<T> {
 
 impl<T> Drop for ArenaCore<T> {
     fn drop(&mut self) {
-        // SAFETY: the store is live (A1), and no other thread has the arena.
+        // SAFETY: the store is live (A1). This call drops the arena, so no other thread uses it.
         unsafe { thread::close(self.store) };
     }
 }

@@ -9,8 +9,8 @@ use std::thread;
 use super::{SharedArena, Trim};
 use crate::store::ArenaStore;
 
-/// Another thread's statistics or trim can keep the gate shut for longer than a claim waits at
-/// first.
+/// The statistics or the trim of another thread can keep the gate shut for longer than a claim
+/// first waits. Before a refusal, the claim waits longer.
 #[test]
 fn conc_free_groups_behind_a_shut_gate_are_used_before_a_refusal() {
     type Value = [u8; 256];
@@ -40,7 +40,7 @@ fn a_request_to_trim_waits_for_an_open_gate() {
     let fill = |count| (0..count).map(|value| arena.alloc([value; 64])).collect::<Vec<_>>();
     drop(fill(if cfg!(miri) { 260 } else { 1_000 }));
     let (store, pages) = (arena.core.store(), arena.statistics().pages);
-    // Asks for a trim, like a call of `shrink_to_fit` on another thread.
+    // Ask for a trim, like a call to `shrink_to_fit` on another thread.
     store.epoch().raise();
     let pass = store.enter();
     assert!(pass.is_some());
@@ -58,7 +58,7 @@ fn a_request_to_trim_waits_for_an_open_gate() {
 fn an_arena_of_another_copy_of_the_crate_refuses_new_values() {
     let arena = SharedArena::<u64>::new();
     let kept = arena.alloc(1);
-    // SAFETY: no other thread uses the arena.
+    // SAFETY: the arena is live, and no other thread uses it.
     unsafe { ArenaStore::disown(arena.core.store) };
     // The spawned thread has no slot at hand in the arena, so its claim checks which copy made the
     // arena.

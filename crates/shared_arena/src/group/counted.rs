@@ -25,7 +25,7 @@ impl PageCounts {
     /// Returns the counts of a slot.
     ///
     /// # Safety
-    /// A successful call of [`PageCounts::make`] happened before this one, and the page has this
+    /// A successful call to [`PageCounts::make`] happened before this one, and the page has this
     /// slot.
     #[inline]
     pub(super) unsafe fn of(&self, slot: usize) -> &Count {
@@ -56,10 +56,11 @@ impl PageCounts {
     /// Frees the array, if the page has one.
     ///
     /// # Safety
-    /// No slot of the page has a handle, and earlier calls of `make` had the same arguments.
+    /// No code uses the page's counts again, and earlier calls to `make` had the same arguments.
     pub(super) unsafe fn release(&self, account: &StoreAccount, geometry: &ArenaGeometry) {
         if let Some(counts) = NonNull::new(self.0.load(Ordering::Relaxed)) {
-            // SAFETY: `make` acquired the array with this layout, and no code uses it.
+            // SAFETY: `make` acquired the array with this layout, and the caller guarantees that no
+            // code uses it again.
             unsafe { account.release(counts.cast(), counts_layout(geometry)) };
         }
     }

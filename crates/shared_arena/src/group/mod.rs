@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   header  identity of the owner, shard              read by every free
-//!   near    free slots, link of the page list         written by the owner, at almost every free
+//!   near    free slots, link of the page list         written by the owner, in local frees
 //!   far     foreign word, link of the inbox           written by other threads
 //!   rare    slots noted by a look, counts of handles  read by counted handles
 //! ```
@@ -39,26 +39,26 @@ use parts::Rare;
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct PageGroup {
-    /// The identity of the owner: the address of a record, the mark of a pool, or null before the
-    /// first owner and after the arena's drop. In a group that was left for the turn-holder, this
-    /// word links to the next group that was left (`turn`).
+    /// The identity of the owner, or of the last owner if the group is unbound: the address of a
+    /// record, the mark of a pool, or null before the first owner and after the arena's drop. In a
+    /// group that was left for the turn-holder, this word links to the next group that was left
+    /// (`turn`).
     record: OwnerPtr<()>,
     /// The last shard to which the group was bound, or null. `ShardPtr::of` casts this pointer to a
     /// pointer to a `Shard`.
     shard: OwnerPtr<()>,
     pages: usize,
-    /// The next group in the list that has this group: the list of a shard, or the store's list of
-    /// groups that no shard has.
+    /// The next group in the same list: the groups of a shard, or the unbound groups of the store.
     next: OwnerPtr<PageGroup>,
-    /// The previous queued group of a shard whose arena was dropped.
+    /// After the arena's drop: the previous group in the list of the shard, or null.
     prev: OwnerPtr<PageGroup>,
     /// A flag with two uses. While the arena is live: whether the owner's last look found the group
     /// empty and no page of the group has been used since. After the drop: whether the group is
     /// queued for looks (`parked`).
     mark: OwnerUsize,
     /// The count that keeps the group after its arena's drop. Until the closing thread takes its
-    /// share off, the count is [`ALIVE`] minus the slots that frees have counted. After that, it is
-    /// the number of slots that no thread has counted yet.
+    /// share off, the count is [`ALIVE`] minus the number of slots that frees have counted. After
+    /// that, it is the number of slots that no thread has counted yet.
     out: AtomicUsize,
     witness: Witness,
 }
@@ -121,7 +121,8 @@ impl PageGroupPtr {
         Self(unsafe { NonNull::new_unchecked(header) })
     }
 
-    /// Initialises a group in fresh memory. All slots are free, and no shard has the group.
+    /// Initialises a group in fresh memory. All slots are free, and the group is not bound to a
+    /// shard.
     ///
     /// # Safety
     /// The caller owns `memory`, which has the layout of `pages` pages of this geometry.
@@ -243,7 +244,7 @@ impl PageGroupPtr {
         self.idle()
     }
 
-    /// Tells loom that this thread is about to use the group. Loom reports a use that may race with
+    /// Tells loom that this thread is about to use the group. Loom reports a use that can race with
     /// the group's release.
     #[inline]
     pub(crate) fn touch(self) {
@@ -275,7 +276,7 @@ impl PageGroupPtr {
         (near.as_non_null().addr().get() - self.0.addr().get() - geometry.near) / size_of::<NearPart>()
     }
 
-    /// Returns the group that has the near part `near`.
+    /// Returns the group that contains the near part `near`.
     pub(crate) fn of_near(geometry: &ArenaGeometry, near: NearPtr) -> Self {
         // SAFETY: `near` derives from a pointer to its group, which is not freed while `near` is
         // used (G1).
@@ -326,10 +327,12 @@ impl PageGroupPtr {
     /// Returns the counts of a slot that has a counted handle.
     ///
     /// # Safety
-    /// A successful call of [`PageGroupPtr::make_counts`] for this page happened before this one.
+    /// A successful call to [`PageGroupPtr::make_counts`] for this page happened before this one,
+    /// and the page has this slot.
     #[inline]
     pub(crate) unsafe fn count(&self, geometry: &ArenaGeometry, page: usize, slot: usize) -> &Count {
-        // SAFETY: the caller guarantees that the page got its counts.
+        // SAFETY: the caller guarantees that `make_counts` has made the page's array, and that the
+        // page has this slot.
         unsafe { self.counts(geometry, page).of(slot) }
     }
 
@@ -360,7 +363,7 @@ impl PageGroupPtr {
     /// Frees the group. No other thread may touch the group after this call begins.
     ///
     /// # Safety
-    /// No slot is in use, no list has the group, and its memory was acquired from `account`.
+    /// No slot is in use, no list contains the group, and its memory was acquired from `account`.
     pub(crate) unsafe fn release(self, account: &StoreAccount, geometry: &ArenaGeometry) {
         // SAFETY: the group is not freed while this pointer is used (G1). The reference covers only
         // the witness, and no code uses the witness after this call.
@@ -368,8 +371,8 @@ impl PageGroupPtr {
         let pages = self.pages();
         for page in 0..pages {
             self.foreign(geometry, page).end_closable();
-            // SAFETY: no slot of the page has a handle, and `make_counts` passed the same arguments
-            // to `make`.
+            // SAFETY: no slot of the page is in use, so no code uses its counts again.
+            // `make_counts` passed the same arguments to `make`.
             unsafe { self.counts(geometry, page).release(account, geometry) };
         }
         if let Some(layout) = layout(geometry, pages) {

@@ -10,9 +10,9 @@ handle! {
     /// A handle that shares a value in a [`SharedArena`](crate::SharedArena) or
     /// [`Arena`](crate::Arena) with other handles, like an `Arc`.
     ///
-    /// The last handle drops the value, on any thread. Handles may outlive the arena. The counts
-    /// lie outside of the slots, in an array that is allocated with the first counted handle of a
-    /// page. More than 2<sup>31</sup> handles to one value abort the process.
+    /// Dropping the last `ArenaArc` of a value drops the value, on any thread. Handles may outlive
+    /// the arena. The counts lie outside of the slots, in an array that is allocated with the first
+    /// counted handle of a page. More than 2<sup>31</sup> handles to one value abort the process.
     ///
     /// # Examples
     ///
@@ -98,7 +98,7 @@ impl<T> ArenaArc<T> {
     /// after that.
     ///
     /// # Errors
-    /// Returns the handle if others share the value.
+    /// Returns the handle if other strong handles share the value.
     #[inline]
     pub fn try_unwrap(this: Self) -> Result<T, Self> {
         if !this.count().take_unique() {
@@ -126,7 +126,7 @@ impl<T> ArenaArc<T> {
 }
 
 impl<T> Weak<T> {
-    /// Returns a strong handle, or `None` if the value was dropped.
+    /// Returns a strong handle, or `None` if the value was dropped or moved out.
     #[must_use]
     pub fn upgrade(&self) -> Option<ArenaArc<T>> {
         // SAFETY: `upgrade` counted the new handle, and the slot has a value while the strong count

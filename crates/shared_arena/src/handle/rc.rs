@@ -10,7 +10,7 @@ handle! {
     /// A handle that shares a value in a [`Pool`](crate::Pool), `Arena` or `SharedArena` with other
     /// handles on the same thread, like an `Rc`.
     ///
-    /// The last handle drops the value. Handles may outlive the arena.
+    /// Dropping the last handle drops the value. Handles may outlive the arena.
     ///
     /// # Examples
     ///

@@ -99,8 +99,8 @@ macro_rules! handle {
             /// # Safety
             /// `value` is exactly the pointer that `into_raw` returned. A pointer made from a
             /// reference to the value is not enough, because it may access only the value. The
-            /// pointer came from a handle of this type, and the calling thread may own that handle.
-            /// Each call of `into_raw` permits one call of `from_raw`. This copy of the crate made
+            /// pointer came from a handle of this type that the calling thread is allowed to own.
+            /// Each call to `into_raw` permits one call to `from_raw`. This copy of the crate made
             /// the handle, not another copy in a plugin or its host.
             #[inline]
             #[must_use]
@@ -181,8 +181,8 @@ macro_rules! boxed {
                 value
             }
 
-            /// Pins the value. The value does not move with its handle, and its slot is not reused
-            /// before the value is dropped.
+            /// Pins the value. The value does not move with its handle, and the value's slot is not
+            /// reused before the value is dropped.
             #[inline]
             #[must_use]
             pub fn into_pin(this: Self) -> core::pin::Pin<Self> {

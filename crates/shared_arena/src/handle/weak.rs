@@ -74,9 +74,9 @@ impl<T> Weak<T> {
     /// Takes back a handle from a pointer that [`Weak::into_raw`] returned.
     ///
     /// # Safety
-    /// `value` is exactly the pointer that `into_raw` returned. Each call of `into_raw` permits one
-    /// call of `from_raw`. This copy of the crate made the handle, not another copy in a plugin or
-    /// its host.
+    /// `value` is exactly the pointer that `into_raw` returned. The calling thread is allowed to
+    /// own the handle. Each call to `into_raw` permits one call to `from_raw`. This copy of the
+    /// crate made the handle, not another copy in a plugin or its host.
     #[must_use]
     pub unsafe fn from_raw(value: NonNull<T>) -> Self {
         // SAFETY: the handle that `into_raw` forgot is still counted (H2).
@@ -97,8 +97,8 @@ impl<T> Drop for Weak<T> {
     #[inline]
     fn drop(&mut self) {
         if self.count().drop_weak() {
-            // SAFETY: no handle of any kind is left, so the value was dropped and this guard owns
-            // the slot.
+            // SAFETY: no handle of any kind is left, so the value was dropped or moved out, and
+            // this guard owns the slot.
             drop(unsafe { ClaimedSlot::<T, Threads>::adopt(self.place) });
         }
     }

@@ -1,4 +1,4 @@
-//! A model of an account whose bytes another thread changes during a refusal.
+//! A model of an account whose bytes another thread frees while a request is being refused.
 
 use core::alloc::Layout;
 
@@ -8,7 +8,7 @@ use loom::thread;
 use super::{Sent, check};
 use crate::account::StoreAccount;
 
-/// Another thread frees its bytes while a request of this thread is refused.
+/// Another thread frees its bytes during a request of this thread, which the limit can refuse.
 #[test]
 fn loom_a_refusal_by_the_limit_reports_the_bytes_that_exceeded_it() {
     check(3, || {

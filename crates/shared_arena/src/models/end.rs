@@ -4,15 +4,16 @@ use loom::thread;
 
 use super::{Model, check, check_exactly};
 
-/// The owner frees a slot of a full page. The owner links the page first, because a look can free
-/// the group as soon as the slot is free. Then the owner exits, possibly during the drop.
+/// The owner frees slots of a full page, and then exits, possibly during the drop. The owner adds
+/// the page to its list before it sets the first slot's bit: once the bit is set, another thread's
+/// look can free the group.
 #[test]
 fn loom_drop_beside_local_frees_loses_no_slot() {
     check(3, || {
         let model = Model::new(0);
         let thread = model.start();
         let (first, second) = (thread.claim(), thread.claim());
-        // Fills the hot slot, and makes another page the current one.
+        // Fill the hot slot, and make another page the current one.
         let third = thread.claim();
         thread.free(third);
         let there = model.clone();
@@ -101,9 +102,9 @@ fn loom_two_concurrent_drops_free_both_arenas() {
     });
 }
 
-/// Another thread drops two arenas while the owner of a slot in each frees one slot and exits.
-/// Either the owner finds both shards in the bag of its record, or the other thread looks on the
-/// owner's behalf.
+/// Another thread drops two arenas while the owner of a slot in each arena frees both slots and
+/// exits. Either the owner finds both shards in the bag of its record, or the other thread looks on
+/// the owner's behalf.
 #[test]
 fn loom_two_drops_beside_the_owners_exit_free_both_arenas() {
     // With a third preemption, the model takes minutes.

@@ -1,7 +1,7 @@
 //! Loom models of threads that share an arena. Each model makes its own store, shards, groups and
 //! records, and runs the library's code on them.
 //!
-//! At the end of each model, the arena is dropped and all memory must be freed without a call of
+//! At the end of each model, the arena is dropped and all memory must be freed without a call to
 //! `look_at_all`, so the model fails if a lost slot keeps its store. If two threads use one group
 //! or slot at the same time, the witness of that group or slot fails. `controls.toml` lists the
 //! orderings and steps that each model needs.
@@ -109,7 +109,7 @@ impl Model {
         unsafe { protocol::close(&self.world, self.store.0, None) };
     }
 
-    /// Asserts that all stores are freed, after all slots are freed and all threads have exited.
+    /// Asserts that all stores are freed. The model has dropped their arenas and freed all slots.
     fn ended(&self) {
         assert_eq!(self.world.tally.stores.load(Relaxed), 0, "an arena was not freed");
     }
@@ -187,7 +187,7 @@ impl<'w> Thread<'w> {
     }
 }
 
-/// Explores `model` with at most `preemptions` preemptions, unless the environment sets another
+/// Explores `model` with at most `preemptions` preemptions, unless the environment sets a different
 /// bound for loom.
 fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let asked = loom::model::Builder::new().preemption_bound;

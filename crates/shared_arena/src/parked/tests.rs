@@ -65,7 +65,7 @@ fn stores(world: &ArenaWorld) -> usize {
 }
 
 /// Creates `arenas` arenas with one live slot each. After the last claim, drops all of them as
-/// another thread would, so no slow path of the owner looks at them.
+/// another thread would, so no slow path of the owner looks at them. Returns the live slots.
 fn park(world: &ArenaWorld, lease: &Lease<'_, ArenaRecord>, arenas: usize) -> Vec<ClaimedSlot> {
     let claimed = (0..arenas).map(|_| {
         let arena = new_arena(world);
@@ -91,8 +91,8 @@ fn free_remote(world: &ArenaWorld, slot: ClaimedSlot) {
     last.into_iter().for_each(|last| unsafe { protocol::finish_counted(world, group, last) });
 }
 
-/// Performs the second half of a free that saw the arena live: of a local free if `local`, else of
-/// a remote one.
+/// Performs the second half of a free that saw the arena live: a local free if `local` is set, and
+/// otherwise a remote one.
 fn finish_free(world: &ArenaWorld, slot: ClaimedSlot, local: bool) {
     let (group, far, bit) = place(slot);
     // SAFETY: the slot is in use, so its group is bound.
@@ -115,8 +115,8 @@ fn finish_free(world: &ArenaWorld, slot: ClaimedSlot, local: bool) {
 }
 
 /// Drops an arena with `slots` live slots during the free of slot number `overtaken`. A remote free
-/// counts its slot itself. The look at the next creation of an arena counts the slot of a local
-/// free, even if many other arenas are parked.
+/// counts its slot itself. When the next arena is created, a look counts the slot of a local free,
+/// even if many other arenas are parked.
 fn overtake_a_free(local: bool, slots: usize, overtaken: usize) {
     let world = new_world();
     let lease = lease(&world);

@@ -11,8 +11,8 @@ use crate::world::ArenaRecord;
 pub(crate) enum Visitor {
     /// The thread that holds the record.
     Holder,
-    /// A thread that handles the shards and requests left for the holder, because the record has no
-    /// holder.
+    /// A thread that found the record without a holder, and handles the shards and requests that
+    /// were left for one.
     Successor,
     /// A thread that does not hold the record, and looks at the shards that it finds in the bag.
     Passer,
@@ -27,8 +27,8 @@ impl Visitor {
         if mine.is_some_and(|mine| ptr::eq(mine, record)) { Self::Holder } else { Self::Passer }
     }
 
-    /// Returns the request that this thread leaves if another thread is visiting the bag, or 0 if
-    /// it leaves none.
+    /// Returns the request that this thread leaves if another thread is visiting the bag, or 0 for
+    /// no request.
     pub(super) fn wish(self) -> usize {
         match self {
             Self::Holder | Self::Passer => 0,

@@ -160,7 +160,7 @@ impl ArenaStore {
         self.gate.enter()
     }
 
-    /// Passes the gate like [`Self::enter`], but waits longer.
+    /// Passes the gate like [`Self::enter`], but waits longer before it returns `None`.
     pub(crate) fn enter_patiently(&self) -> Option<Pass<'_>> {
         let backoff = Backoff::new();
         for _ in 0..PATIENCE {
@@ -172,7 +172,7 @@ impl ArenaStore {
         None
     }
 
-    /// Allocates a group of `pages` pages that no shard has.
+    /// Allocates a group of `pages` pages. The group is not bound to a shard.
     pub(crate) fn make_group(&self, pages: usize) -> Result<PageGroupPtr, Refused> {
         let layout = group::layout(&self.geometry, pages)
             .ok_or_else(|| self.account.refused(usize::MAX, RefusalCause::AddressSpace))?;
@@ -184,7 +184,7 @@ impl ArenaStore {
     /// Frees `group`. No other thread may touch the group after this call begins.
     ///
     /// # Safety
-    /// No slot of the group is in use, no list has it, and this store made it.
+    /// No slot of the group is in use, no list contains it, and this store made it.
     pub(crate) unsafe fn release_group(&self, group: PageGroupPtr) {
         // SAFETY: the caller guarantees that no code uses the group, and `make_group` acquired it.
         unsafe { group.release(&self.account, &self.geometry) };
@@ -208,7 +208,7 @@ impl ArenaStore {
         unsafe { self.segments.make_shard(&self.account, seat, record, this) }
     }
 
-    /// Returns the shards of all seats.
+    /// Returns all shards that this thread sees.
     pub(crate) fn shards(&self) -> impl Iterator<Item = ShardPtr> {
         self.segments.shards()
     }
@@ -233,9 +233,9 @@ impl ArenaStore {
         !self.unbound.get().is_null()
     }
 
-    /// Passes the gate with `enter`, takes a group that no shard has off the list, and calls `bind`
-    /// with it before the gate opens again. Returns `None` if the gate stays shut or the list is
-    /// empty.
+    /// Passes the gate with `enter`, takes a group off the list of groups that no shard has, and
+    /// calls `bind` with the group before the gate opens again. Returns `None` if the gate stays
+    /// shut or the list is empty.
     pub(crate) fn pop_unbound(
         &self,
         enter: fn(&Self) -> Option<Pass<'_>>,
@@ -286,14 +286,15 @@ impl ArenaStore {
     /// Frees all groups of a list, and returns their number.
     ///
     /// # Safety
-    /// The groups are empty, and no other thread has a pointer to them.
+    /// This store made the groups, they are empty, and no other thread has a pointer to them.
     pub(crate) unsafe fn release_list(&self, mut list: *mut PageGroup) -> usize {
         let mut count = 0;
         // SAFETY: the caller guarantees that no other thread has a pointer to these groups, so only
         // this thread frees them (G1).
         while let Some(group) = unsafe { PageGroupPtr::from_raw(list) } {
             list = group.next().get();
-            // SAFETY: the caller guarantees that the group is empty and unreachable.
+            // SAFETY: the caller guarantees that this store made the group, and that the group is
+            // empty and unreachable.
             unsafe { self.release_group(group) };
             count += 1;
         }
@@ -342,7 +343,7 @@ impl ArenaStore {
     /// Frees the shards, the segments and the store itself.
     ///
     /// # Safety
-    /// No group is left, and no other thread uses the store again.
+    /// The store is live, no group is left, and no code uses the store after this call begins.
     pub(crate) unsafe fn dissolve(store: NonNull<Self>) {
         // SAFETY: the store is live, and the caller is its only user.
         let this = unsafe { store.as_ref() };

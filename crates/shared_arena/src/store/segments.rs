@@ -100,7 +100,7 @@ impl Segments {
         let segment = self.make_segment(account, seat.segment)?;
         let layout = Layout::new::<Shard>();
         let shard = account.acquire(layout)?.cast::<Shard>();
-        // The global allocator may itself use this arena, so the call above may have made the
+        // The global allocator can itself use this arena, so the call above can have made the
         // shard.
         if let Some(there) = self.shard(seat) {
             // SAFETY: the memory was just acquired with this layout, and no other code has seen it.
@@ -126,7 +126,7 @@ impl Segments {
         account.publish_array(head, FIRST << number, SegmentCell::new, (PUBLISH, SEE))
     }
 
-    /// Returns the shards of all seats.
+    /// Returns all shards that this thread sees.
     pub(super) fn shards(&self) -> impl Iterator<Item = ShardPtr> {
         let places = self.0.iter().enumerate().flat_map(|(number, segment)| {
             // ORDERING: `SEE`. Pairs with the Release in `StoreAccount::publish_array`.
@@ -180,7 +180,7 @@ impl Segments {
 /// result is not used after the store is freed.
 #[inline]
 unsafe fn place<'s>(segment: *mut SegmentCell, at: usize) -> &'s SegmentCell {
-    // SAFETY: the caller guarantees that the segment has this cell.
+    // SAFETY: the caller guarantees that the segment has more than `at` cells.
     let place = unsafe { segment.add(at) };
     // SAFETY: the cell was initialised with the segment, and no code borrows it mutably.
     let place = unsafe { &*place };
@@ -193,8 +193,8 @@ fn segment_layout(number: usize) -> Option<Layout> {
     Layout::array::<SegmentCell>(places).ok()
 }
 
-// ORDERING: Release. Pairs with the Acquire in `Segments::shard`. Publishes: the initialised
-// segment.
+// ORDERING: Release. Pairs with the Acquire in `Segments::shard`, `Segments::make_segment` and
+// `Segments::shards`. Publishes: the initialised segment.
 const PUBLISH: Ordering =
     if cfg!(ephemera_weaken = "segment_publish_relaxed") { Ordering::Relaxed } else { Ordering::Release };
 // ORDERING: Acquire. Pairs with the Release in `StoreAccount::publish_array`.

@@ -11,17 +11,17 @@ use super::gauge::{Gauge, Level};
 /// The numbers of calls of each kind, including refused calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
-    /// Calls of `allocate`.
+    /// Calls to `allocate`.
     pub allocate: usize,
-    /// Calls of `allocate_zeroed`.
+    /// Calls to `allocate_zeroed`.
     pub allocate_zeroed: usize,
-    /// Calls of `deallocate`.
+    /// Calls to `deallocate`.
     pub deallocate: usize,
-    /// Calls of `grow`.
+    /// Calls to `grow`.
     pub grow: usize,
-    /// Calls of `grow_zeroed`.
+    /// Calls to `grow_zeroed`.
     pub grow_zeroed: usize,
-    /// Calls of `shrink`.
+    /// Calls to `shrink`.
     pub shrink: usize,
     /// Calls of any kind that the inner allocator refused.
     pub refused: usize,

@@ -10,7 +10,7 @@ use super::gauge::{Gauge, Level};
 /// with at least a given alignment.
 ///
 /// A test harness never allocates a block with the alignment of a chunk, a page group or a store.
-/// With such an alignment, the second count leaves out the harness.
+/// With such an alignment, the second count leaves out the blocks of the harness.
 ///
 /// # Examples
 ///
@@ -36,7 +36,7 @@ pub struct CountingGlobal {
     requests: AtomicUsize,
 }
 
-/// The memory that a program took during a call of [`CountingGlobal::watch`].
+/// The memory that a program took during a call to [`CountingGlobal::watch`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spent {
     /// The number of allocations and reallocations that succeeded.

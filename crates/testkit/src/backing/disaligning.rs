@@ -61,8 +61,9 @@ impl<A> Disaligning<A> {
     }
 }
 
-// SAFETY: each block lies inside a live block of `inner`, which only `deallocate` of the same block
-// frees. `Disaligning` is not `Clone`. The default resizing methods allocate, copy and free.
+// SAFETY: each block has size zero, or lies inside a live block of `inner`, which only `deallocate`
+// of the same block frees. `Disaligning` is not `Clone`. The default resizing methods allocate,
+// copy and free.
 unsafe impl<A: Allocator> Allocator for Disaligning<A> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let align = layout.align();

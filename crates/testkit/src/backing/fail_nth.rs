@@ -9,7 +9,7 @@ use allocator_api2::alloc::{AllocError, Allocator, Global};
 use crate::violation::Refusing;
 
 /// Selects the allocating calls that a [`FailNth`] refuses. Also counts the allocating calls and
-/// the refused calls. Use the methods only while no call of the allocator is in progress.
+/// the refused calls. Use the methods only while no call to the allocator is in progress.
 ///
 /// The allocating calls are `allocate`, `allocate_zeroed`, `grow`, `grow_zeroed` and `shrink`. One
 /// count numbers the calls of all five kinds, from 1.

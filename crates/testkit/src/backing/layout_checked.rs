@@ -21,8 +21,9 @@ pub const FREED: u8 = 0xdb;
 /// message. A call with a block that is not live panics too. An allocator must not panic, but in a
 /// test the alternative is undefined behaviour.
 ///
-/// New memory is filled with [`FRESH`], and freed memory with [`FREED`], to reveal reads of either.
-/// Very large blocks are filled only near their ends.
+/// New memory that need not be zero is filled with [`FRESH`], and memory that `deallocate` frees is
+/// filled with [`FREED`], to reveal reads of either. Very large blocks are filled only near their
+/// ends.
 #[derive(Debug, Default)]
 pub struct LayoutChecked<A = Global> {
     inner: A,

@@ -19,11 +19,12 @@ pub fn or_null(block: Result<NonNull<[u8]>, AllocError>) -> *mut u8 {
     }
 }
 
-/// Grows or shrinks a block. Returns null if that fails. The block is then unchanged.
+/// Grows or shrinks a block, and returns its new address. If that fails, returns null and leaves
+/// the block unchanged.
 ///
 /// # Safety
-/// The contract of `GlobalAlloc::realloc` holds. The block came from this allocator, to which
-/// `cell` and `family` belong.
+/// `cell` and `family` belong to the allocator that allocated `block`. The contract of
+/// `GlobalAlloc::realloc` holds for that allocator, with `old` as the layout.
 #[inline]
 pub unsafe fn reallocate(
     cell: ThisCell,
@@ -36,11 +37,12 @@ pub unsafe fn reallocate(
     // overflow.
     let new = unsafe { Layout::from_size_align_unchecked(new_size, old.align()) };
     or_null(if new_size >= old.size() {
-        // SAFETY: the caller passes a live block of layout `old`, and the new layout is not
-        // smaller.
+        // SAFETY: the caller passes a live block of layout `old` with its allocator's cell and
+        // family. The new size is not smaller.
         unsafe { resize::grow(cell, family, block, old, new, false) }
     } else {
-        // SAFETY: the caller passes a live block of layout `old`, and the new layout is not larger.
+        // SAFETY: the caller passes a live block of layout `old` with its allocator's cell and
+        // family. The new size is smaller.
         unsafe { resize::shrink(cell, family, block, old, new) }
     })
 }

@@ -76,7 +76,7 @@ macro_rules! __allocator_of_family {
             ///
             /// # Errors
             /// Returns `AllocError` if the limit would be exceeded, or if the operating system
-            /// refuses.
+            /// refuses the request.
             #[inline]
             pub fn allocate(
                 &self,
@@ -90,7 +90,7 @@ macro_rules! __allocator_of_family {
             ///
             /// # Errors
             /// Returns `AllocError` if the limit would be exceeded, or if the operating system
-            /// refuses.
+            /// refuses the request.
             #[inline]
             pub fn allocate_zeroed(
                 &self,
@@ -115,13 +115,13 @@ macro_rules! __allocator_of_family {
                 unsafe { $crate::__private::deallocate(Self::__cell(), Self::__family(), block, layout) }
             }
 
-            /// Grows a block, in place if its size class stays the same. The module
-            /// `typed_pool::pages` grows blocks that are too large for a size class. All other
-            /// blocks move.
+            /// Grows a block, in place if both layouts have the same size class. If neither layout
+            /// has a class, the module `typed_pool::pages` grows the block. Otherwise the block
+            /// moves.
             ///
             /// # Errors
             /// Returns `AllocError` if the limit would be exceeded, or if the operating system
-            /// refuses. The old block is then unchanged.
+            /// refuses the request. The old block is then unchanged.
             ///
             /// # Safety
             /// `block` is a live block of this allocator, `old` fits it, and `new.size()` is not
@@ -138,11 +138,12 @@ macro_rules! __allocator_of_family {
                 unsafe { $crate::__private::grow(Self::__cell(), Self::__family(), block, old, new, false) }
             }
 
-            /// Grows a block like `grow`, and sets all bytes from `old.size()` on to zero.
+            /// Grows a block like `grow`, and sets the bytes from `old.size()` to `new.size()` to
+            /// zero.
             ///
             /// # Errors
             /// Returns `AllocError` if the limit would be exceeded, or if the operating system
-            /// refuses. The old block is then unchanged.
+            /// refuses the request. The old block is then unchanged.
             ///
             /// # Safety
             /// `block` is a live block of this allocator, `old` fits it, and `new.size()` is not
@@ -159,16 +160,17 @@ macro_rules! __allocator_of_family {
                 unsafe { $crate::__private::grow(Self::__cell(), Self::__family(), block, old, new, true) }
             }
 
-            /// Shrinks a block, in place if its size class stays the same. The module
-            /// `typed_pool::pages` shrinks blocks that are too large for a size class. All other
-            /// blocks move.
+            /// Shrinks a block, in place if both layouts have the same size class. If neither
+            /// layout has a class, the module `typed_pool::pages` shrinks the block. Otherwise the
+            /// block moves. If the limit refuses the memory for the move, the block stays in place
+            /// where that is possible.
             ///
             /// The limit never refuses a shrink. A block that must move may exceed the limit by a
-            /// unit of at most 8 slots, or by its new size if that size has no class.
+            /// unit of at most 8 slots, or by its new size if the new layout has no class.
             ///
             /// # Errors
-            /// Returns `AllocError` if the block must move and the operating system refuses. The
-            /// old block is then unchanged.
+            /// Returns `AllocError` if the block must move and the operating system refuses the
+            /// request. The old block is then unchanged.
             ///
             /// # Safety
             /// `block` is a live block of this allocator, `old` fits it, and `new.size()` is not
@@ -267,9 +269,10 @@ macro_rules! __family_methods {
             /// that are too large for a unit. `usize::MAX`, the initial value, means no limit.
             ///
             /// Before the limit refuses a request, the requesting thread trims itself and the
-            /// records of ended threads. A new limit does not free memory that is already held.
-            /// Freed slots that waited in another thread's bundle when the limit was set cannot be
-            /// allocated until that thread publishes them.
+            /// records of ended threads, and asks running threads to trim at their next slow path.
+            /// A new limit does not free memory that is already held. Freed slots that waited in
+            /// another thread's bundle when the limit was set cannot be allocated until that thread
+            /// publishes them.
             pub fn set_limit(&self, bytes: usize) {
                 $family.set_limit(bytes);
             }

@@ -18,7 +18,8 @@ use crate::threads::{self, Family, Heaps};
 /// Allocates a block of a layout without a small class.
 ///
 /// # Safety
-/// The heaps are those that this thread's cell of the family names.
+/// The family is that of a pooled allocator. The heaps are those that this thread's cell of the
+/// family names.
 #[cold]
 #[inline(never)]
 pub(super) unsafe fn allocate(
@@ -37,7 +38,7 @@ pub(super) unsafe fn allocate(
 /// Allocates a block of a layout without a small class, with all bytes zero.
 ///
 /// # Safety
-/// The heaps are those that this thread's cell of the family names.
+/// The contract of [`allocate`] holds.
 #[cold]
 #[inline(never)]
 pub(super) unsafe fn allocate_zeroed(
@@ -58,8 +59,8 @@ pub(super) unsafe fn allocate_zeroed(
 /// Frees a block of a layout without a small class.
 ///
 /// # Safety
-/// `block` is a live block of this family, and `layout` fits it. The heaps are those that this
-/// thread's cell of the family names.
+/// The family is that of a pooled allocator. `block` is a live block of this family, and `layout`
+/// fits it. The heaps are those that this thread's cell of the family names.
 #[cold]
 #[inline(never)]
 pub(super) unsafe fn deallocate(
@@ -69,7 +70,8 @@ pub(super) unsafe fn deallocate(
     layout: Layout,
 ) {
     let Some(class) = class::medium(layout) else {
-        // SAFETY: the caller passes a live block, which has no class and so came from pages.
+        // SAFETY: the caller passes a live block without a class, which came from pages unless its
+        // size is zero.
         return unsafe { threads::deallocate_block(heaps, family, block, layout) };
     };
     // SAFETY: T2: the thread may use these heaps. An allocator's family has a heap for every class.

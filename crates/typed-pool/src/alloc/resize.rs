@@ -15,15 +15,16 @@ use super::slots::{block_of, shrink_in_place, whole_slot};
 use crate::class;
 use crate::threads::{self, Family, ThisCell};
 
-/// Grows a block, in place if its class stays the same. If `zeroed` is set, the bytes from
-/// `old.size()` on are zero.
+/// Grows a block, in place if both layouts have the same class. If `zeroed` is set, the bytes from
+/// `old.size()` to `new.size()` are zero afterwards.
 ///
 /// # Errors
-/// Returns `AllocError` if the limit would be exceeded, or if the operating system refuses. The old
-/// block is then unchanged.
+/// Returns `AllocError` if the limit would be exceeded, or if the operating system refuses the
+/// request. The old block is then unchanged.
 ///
 /// # Safety
-/// `block` is a live block of this family, `old` fits it, and `new` is not smaller.
+/// `cell` and `family` belong to the same pooled allocator. `block` is a live block of that
+/// allocator, `old` fits it, and `new.size()` is at least `old.size()`.
 #[inline]
 pub unsafe fn grow(
     cell: ThisCell,
@@ -39,7 +40,8 @@ pub unsafe fn grow(
             unsafe { grow_in_place(block, class, (old, new)) }
         }
         (None, None) if old.size() != 0 => {
-            // SAFETY: the caller passes a live block, and neither layout has a small class.
+            // SAFETY: the caller passes a live block whose size is not zero, and neither layout has
+            // a small class.
             let grown = unsafe { grow_medium(cell, family, block, (old, new), zeroed) }?;
             return Ok(block_of(grown, new));
         }
@@ -53,14 +55,16 @@ pub unsafe fn grow(
     Ok(block_of(slot, new))
 }
 
-/// Shrinks a block, in place if its class stays the same. The limit never refuses a shrink
+/// Shrinks a block, in place if both layouts have the same class. The limit never refuses a shrink
 /// (`shrink_at_the_limit`).
 ///
 /// # Errors
-/// Returns `AllocError` if the operating system refuses. The old block is then unchanged.
+/// Returns `AllocError` if the operating system refuses the request. The old block is then
+/// unchanged.
 ///
 /// # Safety
-/// `block` is a live block of this family, `old` fits it, and `new` is not larger.
+/// `cell` and `family` belong to the same pooled allocator. `block` is a live block of that
+/// allocator, `old` fits it, and `new.size()` is at most `old.size()`.
 #[inline]
 pub unsafe fn shrink(
     cell: ThisCell,
@@ -80,21 +84,22 @@ pub unsafe fn shrink(
     Ok(block_of(slot, new))
 }
 
-/// Shrinks a block to another class, or from pages to a class, after the limit refused the memory
-/// for a move.
+/// Shrinks a block whose two layouts do not have the same class, after [`relocate`] failed, usually
+/// because of the limit.
 ///
-/// The block stays in its slot if three conditions hold: the units of both classes have the same
-/// alignment, the block has the new alignment, and the slots of the new class are not longer than
-/// those of the old class. The last condition ensures that a later growth within the new class does
-/// not leave the slot. The slot then still belongs to the old class, and a free of the block finds
-/// the slot's heap through the unit's header, like a remote free. Otherwise the block moves, even
-/// if the new block exceeds the limit.
+/// The block stays in its slot if both layouts have a class and three conditions hold: the units of
+/// both classes have the same alignment, the block is aligned for the new layout, and the slots of
+/// the new class are not longer than those of the old class. The last condition ensures that a
+/// later growth within the new class does not leave the slot. The slot then still belongs to the
+/// old class, and a free of the block finds the slot's heap through the unit's header, like a
+/// remote free. Otherwise the block moves, even if the new block exceeds the limit.
 ///
 /// # Errors
-/// Returns `AllocError` if the operating system refuses. The old block is then unchanged.
+/// Returns `AllocError` if the operating system refuses the request. The old block is then
+/// unchanged.
 ///
 /// # Safety
-/// `block` is a live block of this family, `old` fits it, and `new` is not larger.
+/// The contract of [`shrink`] holds.
 #[cold]
 #[inline(never)]
 unsafe fn shrink_at_the_limit(
@@ -118,12 +123,11 @@ unsafe fn shrink_at_the_limit(
     Ok(moved)
 }
 
-/// Grows a block without a small class. If `zeroed` is set, the bytes from the old size on are
-/// zero.
+/// Grows a block whose two layouts have no small class. If `zeroed` is set, the new bytes are zero.
+/// If the allocation fails, the block is unchanged.
 ///
 /// # Safety
-/// `block` is a live block of this family, and `old` fits it. Neither layout has a small class,
-/// `old` is not of size zero, and `new` is not smaller.
+/// The contract of [`grow`] holds. Neither layout has a small class, and `old` is not of size zero.
 #[cold]
 #[inline(never)]
 unsafe fn grow_medium(
@@ -161,10 +165,11 @@ unsafe fn grow_medium(
 }
 
 /// Moves a block to a larger one: to another class, from a class to pages, or from pages to a
-/// class. If `zeroed` is set, the bytes from the old size on are zero.
+/// class. If `zeroed` is set, the new bytes are zero. If the allocation fails, the old block is
+/// unchanged.
 ///
 /// # Safety
-/// `block` is a live block of this family, `old` fits it, and `new` is not smaller.
+/// The contract of [`grow`] holds.
 #[inline(never)]
 unsafe fn move_and_grow(
     cell: ThisCell,
@@ -189,10 +194,11 @@ unsafe fn move_and_grow(
     Ok(slot)
 }
 
-/// Shrinks a block, unless both layouts have the same small class.
+/// Shrinks a block whose two layouts do not have the same small class. If the allocation fails, the
+/// block is unchanged.
 ///
 /// # Safety
-/// `block` is a live block of this family, `old` fits it, and `new` is not larger.
+/// The contract of [`shrink`] holds.
 #[cold]
 #[inline(never)]
 unsafe fn shrink_elsewhere(
@@ -202,8 +208,8 @@ unsafe fn shrink_elsewhere(
     (old, new): (Layout, Layout),
 ) -> Result<NonNull<u8>, AllocError> {
     match (class::any(old), class::any(new)) {
-        // SAFETY: the caller passes a live block, which has no class and so came from pages.
-        // Neither size is zero.
+        // SAFETY: the caller passes a live block without a class. Neither size is zero, so the
+        // block came from pages.
         (None, None) if new.size() != 0 => unsafe { threads::shrink_large(family, block, (old, new)) },
         (Some(class), Some(same)) if class == same => {
             // SAFETY: the caller passes a live block, which is of this class.
@@ -217,12 +223,12 @@ unsafe fn shrink_elsewhere(
     }
 }
 
-/// Allocates a block, copies `keep` bytes of the old block to it, and frees the old block. If the
-/// allocation fails, the old block is unchanged.
+/// Allocates a block, copies the first `keep` bytes of the old block to it, and frees the old
+/// block. If the allocation fails, the old block is unchanged.
 ///
 /// # Safety
-/// `block` is a live block of this family, and `old` fits it. `keep` is not larger than either
-/// size.
+/// `cell` and `family` belong to the same pooled allocator. `block` is a live block of that
+/// allocator, and `old` fits it. `keep` is at most `old.size()` and at most `new.size()`.
 #[inline(never)]
 unsafe fn relocate(
     cell: ThisCell,
@@ -238,11 +244,12 @@ unsafe fn relocate(
     Ok(moved)
 }
 
-/// Copies `keep` bytes of a block to the fresh block `moved`, and frees the old block.
+/// Copies the first `keep` bytes of `block` to the new block `moved`, and frees `block`.
 ///
 /// # Safety
-/// `block` is a live block of layout `old`. `moved` is another live block. Both have at least
-/// `keep` bytes.
+/// `cell` and `family` belong to the same pooled allocator. `block` is a live block of that
+/// allocator, and `old` fits it. `moved` is another live block. Both have at least `keep` bytes.
+/// Nothing uses `block` after this call.
 #[inline(always)]
 unsafe fn move_to(
     cell: ThisCell,
@@ -253,7 +260,7 @@ unsafe fn move_to(
 ) {
     // SAFETY: both blocks have `keep` bytes, and live blocks do not overlap.
     unsafe { moved.copy_from_nonoverlapping(block, keep) };
-    // SAFETY: the block is live and is not used again.
+    // SAFETY: `block` is a live block of this allocator, `old` fits it, and nothing uses it again.
     unsafe { deallocate(cell, family, block, old) };
 }
 
@@ -261,20 +268,21 @@ unsafe fn move_to(
 /// block with access to its whole slot.
 ///
 /// # Safety
-/// `block` is a live block of layout `old`, in a slot of this class. `new` is not smaller and has
-/// this class.
+/// `block` is a live block of layout `old`. Both layouts have this class, and `new.size()` is at
+/// least `old.size()`.
 #[inline(always)]
 unsafe fn grow_in_place(block: NonNull<u8>, class: usize, (old, new): (Layout, Layout)) -> NonNull<u8> {
-    // SAFETY: the block is live and of this class, whose slots hold all layouts of the class.
+    // SAFETY: the block is live, and its layout has this class.
     let slot = unsafe { whole_slot(block, class) };
     // SAFETY: the old block ends within its slot.
     let tail = unsafe { slot.add(old.size()) };
-    // SAFETY: the tail of the slot belongs to the block, and no value uses it yet.
+    // SAFETY: the slot has room for every layout of the class (`shrink_at_the_limit`), and no value
+    // uses these bytes yet.
     unsafe { unpoison(tail, new.size() - old.size()) };
     slot
 }
 
-/// Sets the bytes from the old size to the new one to zero.
+/// Sets the bytes from `old.size()` to `new.size()` to zero.
 ///
 /// # Safety
 /// `block` is a live block of layout `new`, which is not smaller than `old`.

@@ -1,5 +1,5 @@
 //! Allocates and frees the blocks of a pooled allocator: in slots of the layout's small class, or
-//! by a call of `medium`.
+//! by a call to a function of `medium`.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -16,10 +16,11 @@ use crate::threads::{Family, ThisCell};
 /// Allocates an uninitialised block.
 ///
 /// # Errors
-/// Returns `AllocError` if the limit would be exceeded, or if the operating system refuses.
+/// Returns `AllocError` if the limit would be exceeded, or if the operating system refuses the
+/// request.
 ///
 /// # Safety
-/// `cell` and `family` belong to the same allocator.
+/// `cell` and `family` belong to the same pooled allocator.
 #[inline]
 pub unsafe fn allocate(cell: ThisCell, family: &'static Family, layout: Layout) -> BlockResult {
     let slot = match class::of(layout) {
@@ -34,10 +35,11 @@ pub unsafe fn allocate(cell: ThisCell, family: &'static Family, layout: Layout) 
 /// Allocates a block with all bytes zero.
 ///
 /// # Errors
-/// Returns `AllocError` if the limit would be exceeded, or if the operating system refuses.
+/// Returns `AllocError` if the limit would be exceeded, or if the operating system refuses the
+/// request.
 ///
 /// # Safety
-/// `cell` and `family` belong to the same allocator.
+/// `cell` and `family` belong to the same pooled allocator.
 #[inline]
 pub unsafe fn allocate_zeroed(cell: ThisCell, family: &'static Family, layout: Layout) -> BlockResult {
     let Some(class) = class::of(layout) else {
@@ -55,7 +57,8 @@ pub unsafe fn allocate_zeroed(cell: ThisCell, family: &'static Family, layout: L
 /// Frees a block, on any thread.
 ///
 /// # Safety
-/// `block` is a live block of this family, and `layout` fits it.
+/// `cell` and `family` belong to the same pooled allocator. `block` is a live block of that
+/// allocator, and `layout` fits it.
 #[inline]
 pub unsafe fn deallocate(cell: ThisCell, family: &'static Family, block: NonNull<u8>, layout: Layout) {
     let Some(class) = class::of(layout) else {

@@ -20,7 +20,8 @@ pub(super) fn block_of(slot: NonNull<u8>, layout: Layout) -> NonNull<[u8]> {
 /// Allocates a slot of a class: from this thread's heap, or by the slow path.
 ///
 /// # Safety
-/// The heaps are those that this thread's cell of the family names, and the class is the layout's.
+/// The family is that of a pooled allocator. The heaps are those that this thread's cell of the
+/// family names, and `class` is the class of `layout`.
 #[inline]
 pub(super) unsafe fn allocate_in(
     heaps: Heaps<'static>,
@@ -40,7 +41,8 @@ pub(super) unsafe fn allocate_in(
 /// Takes a slot of a class on the fast path. Returns `None` if only the slow path can allocate one.
 ///
 /// # Safety
-/// The cell is that of an allocator's family. `class` is [`class_of`] of a layout with this size.
+/// The cell belongs to a pooled allocator. `class` is the result of [`class_of`] for a layout of
+/// `size` bytes.
 #[inline]
 #[must_use]
 pub unsafe fn take_from_front(cell: ThisCell, class: usize, size: usize) -> Option<NonNull<u8>> {
@@ -48,29 +50,31 @@ pub unsafe fn take_from_front(cell: ThisCell, class: usize, size: usize) -> Opti
     unsafe { cell.heaps().owner(class) }.heap().take(size)
 }
 
-/// Frees a slot if the calling thread owns its unit. Returns `false` without freeing the slot if
-/// this free must take the path of remote frees, or if the slow path must look at the unit
-/// afterwards.
+/// Frees a slot if the calling thread owns its unit, and returns `true`. Returns `false`, and does
+/// not free the slot, if this free must take the path of remote frees, or if the slow path must
+/// look at the unit after this free.
 ///
 /// # Safety
-/// The cell is that of an allocator's family, and `block` is a live slot of this family in this
-/// unit. The slot has room for a link.
+/// The cell belongs to a pooled allocator, and `block` is a live slot of that allocator in `unit`.
+/// The slot has room for a link. Nothing uses the slot after a call that returns `true`.
 #[inline]
 #[must_use]
 pub unsafe fn give_to_own_unit(cell: ThisCell, unit: NonNull<u8>, block: NonNull<u8>) -> bool {
     // SAFETY: U1: the unit has a live slot, so it is not freed (H4).
     let unit = unsafe { UnitPtr::new(unit.cast()) };
-    // SAFETY: T2: the thread holds the record of its table.
+    // SAFETY: T2: the thread holds the record of its table, or these are the heaps of threads that
+    // own nothing.
     let Some(owner) = (unsafe { cell.heaps().owner_of(unit) }) else { return false };
     // SAFETY: the caller frees a live slot of this unit, which this thread's heap owns.
     unsafe { heap::fast::give_known(owner.heap(), unit, block) }
 }
 
-/// Shrinks a block within its slot: poisons the unused tail, except for the bytes of a link.
-/// Returns a pointer to the block with access to its whole slot.
+/// Shrinks a block within its slot: poisons the bytes after its new size, except for those of a
+/// link. Returns a pointer to the block with access to its whole slot.
 ///
 /// # Safety
-/// `block` is a live block of layout `old`, in a slot of this class. `new` is not larger.
+/// `block` is a live block of layout `old`, which has this class. `new.size()` is at most
+/// `old.size()`.
 #[inline]
 pub(super) unsafe fn shrink_in_place(
     block: NonNull<u8>,
@@ -91,25 +95,26 @@ pub(super) unsafe fn shrink_in_place(
 /// Returns a pointer to the same block with access to its whole slot.
 ///
 /// # Safety
-/// `block` is a live block of this class.
+/// `block` is a live block whose layout has this class.
 #[inline]
 pub(super) unsafe fn whole_slot(block: NonNull<u8>, class: usize) -> NonNull<u8> {
-    // SAFETY: units are aligned to their mask, start with a `Unit`, and were exposed when they were
-    // created, and a unit with a live slot is not freed (H4).
+    // SAFETY: the block lies in a unit with the alignment of the class's units. Units start with a
+    // `Unit` and were exposed when they were created. A unit with a live slot is not freed (H4).
     let unit = unsafe { header_of::<Unit>(block, class::unit_size(class)) };
     let slot = unit.as_ptr().cast::<u8>().with_addr(block.addr().get());
     // SAFETY: the address of a block is not null.
     unsafe { NonNull::new_unchecked(slot) }
 }
 
-/// Returns the class of a layout whose blocks are slots, or `None` for other layouts.
+/// Returns the size class of a layout, or `None` if the layout has none.
 #[inline]
 #[must_use]
 pub const fn class_of(layout: Layout) -> Option<usize> {
     class::any(layout)
 }
 
-/// Returns the stride of the slots in a unit, or `None` if no slot of the unit starts at `block`.
+/// Returns the stride of the slots in a unit, in bytes, or `None` if no slot of the unit starts at
+/// `block`.
 ///
 /// # Safety
 /// A unit of a pooled allocator starts at `unit`, and has a live slot.

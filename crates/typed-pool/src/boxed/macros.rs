@@ -12,11 +12,11 @@
 ///
 /// Without `chunk_len`, a pool requests 64 slots first and doubles the number with each unit that
 /// it holds, up to a whole unit: 32 KiB for values of up to 512 bytes, up to 256 KiB for larger
-/// ones. With `chunk_len`, each request has that number of slots, as for
+/// ones. With `chunk_len`, each request is for that number of slots, as with
 /// [`Builder::chunk_len`](crate::Builder::chunk_len).
 ///
-/// A generic type cannot have a pool. `Box<Generic<T>, PooledAllocator>` allocates its values by
-/// size class.
+/// A generic type cannot have a pool. A `Box<Generic<T>, PooledAllocator>` gets its memory from a
+/// size class instead.
 ///
 /// # Examples
 ///
@@ -61,7 +61,8 @@ macro_rules! pooled {
 
         $crate::__family_methods!($tag, <Self as $crate::PoolOf<$type>>::__family());
 
-        // SAFETY: the methods are those of `typed`.
+        // SAFETY: a macro of this crate implements the trait, and the methods call the functions of
+        // `typed`.
         unsafe impl $crate::BoxPool for $tag {
             #[inline]
             unsafe fn __give(
@@ -88,9 +89,9 @@ macro_rules! pooled {
 
 /// Defines the thread-local and the family of one pool.
 ///
-/// The value's type and the chunk length are named first, outside the scope of the statics below.
-/// Otherwise a name in the type, such as a constant that gives an array's length, could resolve to
-/// one of these statics.
+/// The expansion first gives names to the value's type and the chunk length, outside the scope of
+/// the statics below. Otherwise, a name in the type, such as a constant that gives an array's
+/// length, could resolve to one of these statics.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __pooled_impl {

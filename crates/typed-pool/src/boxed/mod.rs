@@ -131,7 +131,8 @@ impl<T: Pooled> PooledBox<T> {
         Self::into_pin(Self::make(value))
     }
 
-    /// Returns the bytes that this type's pools hold on all threads, and the slots that are live.
+    /// Returns statistics of this type's pools on all threads, such as the bytes held and the
+    /// number of live slots.
     #[must_use]
     pub fn stats() -> Stats {
         T::__family().stats()
@@ -140,20 +141,21 @@ impl<T: Pooled> PooledBox<T> {
     /// Sets the limit on the bytes that this type's pools hold, on all threads together.
     /// `usize::MAX`, the initial value, means no limit.
     ///
-    /// Before the limit refuses a request, the requesting thread trims itself and the records of
-    /// ended threads, and asks running threads to trim. A new limit does not free memory that is
-    /// already held.
+    /// Before the limit refuses a request, the requesting thread frees its own empty units and
+    /// those of ended threads, and asks running threads to free theirs. A new limit does not free
+    /// memory that is already held.
     pub fn set_limit(bytes: usize) {
         T::__family().set_limit(bytes);
     }
 
-    /// Publishes the remote frees that wait in this thread's bundle, books those of the thread's
-    /// own slots, then frees all of its empty units.
+    /// Publishes the remote frees that wait in this thread's bundle, books the remote frees of the
+    /// thread's own slots, then frees all empty units of the thread's pool.
     ///
     /// Without a trim, a thread keeps 4 empty units of each type (fewer, but at least one, if a
     /// unit exceeds 32 KiB) and frees others as they become empty. Each time it frees a unit and
     /// later requests one, it keeps one more, up to 4 MiB, until its load no longer needs it. While
-    /// other threads free its values, it keeps up to 2 MiB. It frees all empty units when it ends.
+    /// other threads free many of its values, it keeps up to 2 MiB. It frees all empty units when
+    /// it ends.
     pub fn trim() {
         T::__family().trim();
     }
@@ -161,8 +163,9 @@ impl<T: Pooled> PooledBox<T> {
     /// Trims this thread and the records of ended threads, and asks running threads to trim at
     /// their next slow path.
     ///
-    /// The request does not reach a thread that no longer allocates values of this type. That
-    /// thread frees its empty units and publishes its remote frees when it calls `trim` or ends.
+    /// A thread that takes slow paths only for other types obeys within 64 of them. The request
+    /// does not reach a thread that takes no slow path. That thread frees its empty units and
+    /// publishes its remote frees when it calls `trim` or ends.
     pub fn trim_all() {
         T::__family().trim_all();
     }
@@ -257,8 +260,8 @@ impl<T, P: PoolOf<T>> PooledBox<T, P> {
         let end = SlotGuard::<MaybeUninit<T>, P> { value: slot.cast(), pool: PhantomData };
         let value = init();
         mem::forget(end);
-        // SAFETY: nothing else uses the fresh slot, and the guard `end` was forgotten, so it does
-        // not free the slot.
+        // SAFETY: nothing else uses the fresh slot, and the guard `end` was forgotten, so the guard
+        // does not free the slot.
         unsafe { Self::fill(slot, value) }
     }
 
@@ -290,7 +293,7 @@ impl<T, P: BoxPool> PooledBox<T, P> {
 }
 
 impl<T: ?Sized, P: BoxPool> PooledBox<T, P> {
-    /// Leaks the box and returns a reference to its value, of any lifetime. The value is not
+    /// Leaks the box, and returns a reference with any lifetime to its value. The value is not
     /// dropped, and its slot is not freed.
     #[inline]
     #[must_use]
@@ -359,7 +362,7 @@ impl<T: ?Sized, P: BoxPool> Drop for PooledBox<T, P> {
     }
 }
 
-/// A slot whose value was dropped, or is not stored yet. Dropping the guard frees the slot.
+/// Guards a slot whose value was dropped, or is not stored yet. Dropping the guard frees the slot.
 struct SlotGuard<T: ?Sized, P: BoxPool> {
     value: NonNull<T>,
     pool: PhantomData<fn() -> P>,

@@ -27,21 +27,22 @@ pub unsafe trait BoxPool: Sized + 'static {
     #[doc(hidden)]
     unsafe fn __give(slot: NonNull<u8>, layout: Layout);
 
-    /// Removes a large block from the account when its box, of this layout, becomes a box of
-    /// [`AnyPool`].
+    /// Prepares a box for its conversion to a box of [`AnyPool`]: removes the box's value, of this
+    /// layout, from the pool's account if the value is a large block.
     ///
     /// # Safety
-    /// The box is of this pool, and this function is called once for the box.
+    /// The value is that of a box of this pool, and this function is called once for the box.
     #[doc(hidden)]
     unsafe fn __erase(layout: Layout);
 }
 
-/// A pool with values of type `T`: [`OfType<T>`] for a type that has a pool, or a tag that
+/// A pool for values of type `T`: [`OfType<T>`] for a type that has a pool, or a tag that
 /// [`pooled!`](crate::pooled) declared for `T`.
 ///
 /// # Safety
-/// Only this crate and its macros implement this trait. The thread-local and the family belong to
-/// one pool for values of type `T`, and the methods of [`BoxPool`] are those of `typed`.
+/// Only this crate and its macros implement this trait. The thread-local that `__cell` reads and
+/// the family that `__family` returns belong to one pool for values of type `T`. The methods of
+/// [`BoxPool`] call the functions of `typed`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a pool for values of type `{T}`",
     note = "`pooled!({T});` beside your own type gives it a pool; for other types, `pooled!(struct Tag: {T});` makes one"
@@ -53,11 +54,11 @@ pub unsafe trait PoolOf<T>: BoxPool {
     fn __family() -> &'static Family;
 }
 
-/// A type with its own pool. [`pooled!`](crate::pooled) implements it.
+/// A type with its own pool. [`pooled!`](crate::pooled) implements this trait.
 ///
 /// # Safety
-/// Only this crate and its macros implement this trait. The thread-local and the family belong to
-/// one pool for values of type `Self`.
+/// Only this crate and its macros implement this trait. The thread-local that `__cell` reads and
+/// the family that `__family` returns belong to one pool for values of type `Self`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no pool",
     note = "`pooled!({Self});` beside your own type gives it one; for other types, `pooled!(struct Tag: {Self});` makes one"
@@ -71,8 +72,8 @@ pub unsafe trait Pooled: Sized + 'static {
 
 /// The pool that [`pooled!`](crate::pooled) declares for your own type `T`.
 ///
-/// The type is invariant in `T`, because a supertype of `T` has a different pool. A box therefore
-/// does not coerce to a box of a supertype.
+/// `OfType<T>` is invariant in `T`, because a supertype of `T` has a different pool. A box
+/// therefore does not coerce to a box of a supertype.
 pub struct OfType<T: ?Sized>(PhantomData<fn(*mut T) -> *mut T>);
 
 impl<T: ?Sized> fmt::Debug for OfType<T> {
@@ -81,7 +82,7 @@ impl<T: ?Sized> fmt::Debug for OfType<T> {
     }
 }
 
-// SAFETY: the methods are those of `typed`.
+// SAFETY: this crate implements the trait, and the methods call the functions of `typed`.
 unsafe impl<T: Pooled> BoxPool for OfType<T> {
     #[inline]
     unsafe fn __give(slot: NonNull<u8>, layout: Layout) {
@@ -112,8 +113,8 @@ unsafe impl<T: Pooled> PoolOf<T> for OfType<T> {
 /// The pool of a box whose type does not name a pool. Such a box finds its pool when it is dropped,
 /// with two loads more than a box that names its pool.
 ///
-/// If the value of a box of `AnyPool` is too large for a unit, no account counts the value, so
-/// limits and statistics do not include it.
+/// If the size or alignment of the value of a box of `AnyPool` is too large for a unit, no account
+/// counts the value, so limits and statistics do not include it.
 #[derive(Debug)]
 pub enum AnyPool {}
 
@@ -186,10 +187,11 @@ pub mod typed {
         }
     }
 
-    /// Removes the value of a box from the family's account, if the value is a large block.
+    /// Removes the value of a box, of this layout, from the family's account if the value is a
+    /// large block.
     ///
     /// # Safety
-    /// The box is of this pool, and this function is called once for the box.
+    /// The value is that of a box of this pool, and this function is called once for the box.
     #[inline]
     pub unsafe fn erase<T, P: PoolOf<T>>(layout: Layout) {
         if !is_pooled(layout) && layout.size() != 0 {

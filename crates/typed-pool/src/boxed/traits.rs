@@ -53,8 +53,8 @@ impl<T: Clone, P: PoolOf<T>> Clone for PooledBox<T, P> {
 
 forward_to_value!([T: ?Sized, P: BoxPool] PooledBox<T, P>, value);
 
-/// Forwards each number by its own method, because a hasher may treat numbers differently from
-/// their bytes.
+/// Forwards each `write_*` method to the same method of the value, because a hasher may treat a
+/// number differently from its bytes.
 macro_rules! forward_writes {
     ($($name:ident: $number:ty),*) => {$(
         fn $name(&mut self, number: $number) {

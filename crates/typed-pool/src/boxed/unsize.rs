@@ -19,9 +19,9 @@ impl<T: ?Sized, P: BoxPool> PooledBox<T, P> {
         unsafe { PooledBox::from_raw(value) }
     }
 
-    /// Replaces the box's pointer with the pointer that `unsize` makes from it.
-    /// [`unsize!`](crate::unsize) calls this function. Call it directly for coercions that the
-    /// macro cannot express.
+    /// Replaces the box's pointer with the pointer that `unsize` makes from it, and returns a box
+    /// of [`AnyPool`] with the new pointer. [`unsize!`](crate::unsize) calls this function. Call it
+    /// directly for coercions that the macro cannot express.
     ///
     /// # Safety
     /// `unsize` returns its argument with other metadata: the same address, and a vtable or length
@@ -47,8 +47,8 @@ impl<T: ?Sized, P: BoxPool> PooledBox<T, P> {
 /// Turns a [`PooledBox`](crate::PooledBox) into a box of a trait object or a slice: `unsize!(boxed
 /// => dyn Trait)`. The standard library's `Box` coerces without a macro.
 ///
-/// The result is a `PooledBox<dyn Trait, AnyPool>`. A drop of the box finds the pool from the
-/// address, size and alignment of the value.
+/// The result is a `PooledBox<dyn Trait, AnyPool>`. When that box is dropped, it finds its pool
+/// through the address, size and alignment of the value.
 ///
 /// # Examples
 ///
@@ -84,7 +84,7 @@ impl<T: ?Sized, P: BoxPool> PooledBox<T, P> {
 /// assert_eq!(shapes.iter().map(|shape| shape.area()).sum::<f64>(), 7.0);
 /// ```
 ///
-/// Only a coercion compiles:
+/// A conversion that is not a coercion does not compile:
 ///
 /// ```compile_fail
 /// # use typed_pool::{PooledBox, pooled, unsize};

@@ -1,20 +1,23 @@
-//! Abandons units that have live slots but no owner, because their thread ended or left the scope.
+//! Abandons units that have live slots but no owner, because the thread that owned them ended or
+//! left its scope.
 //!
 //! Without a countdown, each remote free to such a unit would push the slot's group, and the
-//! freeing thread would lease the record to drain the inbox. Instead, the first drain of a group
-//! makes the group's unit *abandoned* and starts the group's countdown. Frees during the countdown
-//! only set a bit each, and the free that completes the countdown pushes the group again.
+//! freeing thread would lease the record to drain the inbox. Instead, when such a thread first
+//! drains a group, it makes the group's unit *abandoned* and starts the group's countdown. Frees
+//! during the countdown only set a bit each, and the free that completes the countdown pushes the
+//! group again.
 //!
 //! The free slots of an abandoned unit are bits in its groups; none of these slots is linked. The
-//! unit waits in the queue until the next holder of the record *adopts* it: that thread stops the
-//! countdowns and books the frees that they counted.
+//! unit waits in the queue until its last live slot is freed, or until the next holder of the
+//! record *adopts* it: that thread stops the countdowns and books the frees that they counted.
 
 use super::{PoolEnv, UnitHeap, supply};
 use crate::slot_group::SlotGroupPtr;
 
 /// Books the remote frees of a heap and frees its empty units, for a thread that leases the record
 /// only for that. Abandons each unit that still has a live slot after some of its frees were booked
-/// here. Returns `false` if some empty units were not freed because a walker protected them.
+/// here, unless another thread has claimed the unit's slots. Returns `false` if some empty units
+/// were not freed because a walker protected them.
 pub(crate) fn drain<E: PoolEnv>(env: E) -> bool {
     let heap = env.heap();
     heap.owned.write();
@@ -28,7 +31,8 @@ pub(crate) fn drain<E: PoolEnv>(env: E) -> bool {
 }
 
 impl UnitHeap {
-    /// Abandons the unit of a group that was just booked, and starts the group's countdown.
+    /// Abandons the unit of a group that was just booked, unless it is abandoned already, and
+    /// starts the group's countdown.
     ///
     /// If another thread has claimed the unit's slots, the unit is only queued. All of its slots
     /// are probably free, so the unit becomes empty when all of its groups are drained.

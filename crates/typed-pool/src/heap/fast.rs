@@ -17,7 +17,8 @@ use crate::unit::{Unit, UnitPtr};
 impl UnitHeap {
     /// Takes a free slot for a value of `size` bytes: the guest, or the slot of the front that was
     /// freed last. If neither exists, takes a slot of the front that was never used. Returns `None`
-    /// if there is no such slot either.
+    /// if there is no such slot either. This function does not consider slots in `behind` and slots
+    /// that were set aside.
     #[inline]
     pub(crate) fn take(&self, size: usize) -> Option<NonNull<u8>> {
         let slot = self.local.free.get();
@@ -94,17 +95,18 @@ pub(crate) unsafe fn give<E: AllocEnv>(
 }
 
 /// Frees a slot on its owner's thread without the size of the block. The caller found the unit in
-/// the map of pages. Returns `false` without freeing the slot if the slow path must look at the
-/// unit after this free.
+/// the map of pages. Returns `false` without freeing the slot if this free would lower a count of
+/// awaited frees to zero. The caller must then free the slot by the ordinary path, which may look
+/// at the unit. This function does not call `sub_live`, because families do not count live slots.
 ///
-/// Here the address of the unit comes from several loads, and a mispredicted branch would cost at
-/// least their latency, so this function selects between the words of the front and those of the
-/// unit without a branch. In [`give`], the address comes from a mask, so a branch that the
-/// processor predicts correctly is faster.
+/// Here, the address of the unit comes from several loads, so a mispredicted branch would cost at
+/// least the latency of these loads. This function therefore selects between the words of the heap
+/// and the words of the unit without a branch. In [`give`], the address comes from a mask, so a
+/// branch that the processor predicts correctly is faster.
 ///
 /// # Safety
-/// `heap` owns `unit`. `block` is a live slot of `unit` with room for a link, and nothing uses it
-/// after a call that returns `true`.
+/// The calling thread owns `heap`, and `unit` belongs to `heap`. `block` is a live slot of `unit`
+/// with room for a link, and nothing uses it after a call that returns `true`.
 #[inline]
 pub(crate) unsafe fn give_known(heap: &UnitHeap, unit: UnitPtr, block: NonNull<u8>) -> bool {
     let local = if unit.as_ptr() == heap.front.get() { &heap.local } else { unit.local() };
@@ -134,7 +136,7 @@ pub(crate) unsafe fn mark_free(block: NonNull<u8>, size: usize) {
     if size > LINK {
         // SAFETY: the slot has more bytes than a link.
         let rest = unsafe { block.add(LINK) };
-        // SAFETY: these bytes are the rest of the value, after the link, and nothing uses them.
+        // SAFETY: these bytes of the value follow the link, and nothing uses them.
         unsafe { poison(rest, size - LINK) };
     }
 }

@@ -7,8 +7,8 @@
 //!
 //! At the end of a scope, the front may be *set aside*: its free slots move from the heap to the
 //! unit without being counted, and the unit stays the front. The first slow path of the next scope
-//! counts the unit for that scope and returns the slots to the heap. Until then, only slots that
-//! were freed to the front after it was set aside serve allocations.
+//! returns the slots to the heap, and counts the unit for that scope if the unit has a free slot.
+//! Until then, only slots that were freed to the front after it was set aside serve allocations.
 
 use core::ptr;
 
@@ -16,13 +16,13 @@ use super::{FrontScope, PoolEnv, UnitHeap};
 use crate::local_frees::{linked, write_link};
 use crate::unit::{UnitPtr, UnitState};
 
-/// The divisor for full units: a full unit is queued when 1/`SHARE` of its slots are free. So a
+/// The divisor for full units: a full unit is queued when 1/`SHARE` of its slots are free, so a
 /// front usually serves at least that share of its slots before the heap needs another front.
 const SHARE: usize = 8;
 
 /// The number of units that makes a heap large. A large heap reuses the free slots of full units
-/// earlier, at the price of more slow paths. In such a heap, a free to a random unit usually misses
-/// the caches anyway.
+/// earlier, at the price of more slow paths. The price matters little if the frees go to random
+/// units, because most of these frees miss the caches anyway.
 const LARGE_HEAP: usize = 256;
 
 /// The [`SHARE`] of a large heap. The number of slots that must be free is at least `LEAST_FREES`,
@@ -32,7 +32,7 @@ const LEAST_FREES: usize = 4;
 
 impl UnitHeap {
     /// Makes `unit` the front, in place of the current one. The unit must have a free slot, and
-    /// must be on no list but that of all units.
+    /// must not be on any list except the list of all units.
     #[inline]
     pub(super) fn install<E: PoolEnv>(&self, env: E, unit: UnitPtr) {
         // There may be a front even if the caller gave up the front before it requested `unit`: the
@@ -89,8 +89,8 @@ impl UnitHeap {
     }
 
     /// Keeps the front aside if the current scope has not inherited the front and the front has at
-    /// most `most` bytes. Also sets aside the slots that were freed while the front was aside.
-    /// Returns the size of the front in bytes, or `None` if the front does not stay aside.
+    /// most `most` bytes. If so, also sets aside the slots that were freed while the front was
+    /// aside. Returns the size of the front in bytes, or `None` if the front does not stay aside.
     pub(super) fn leave_front_aside(&self, most: usize) -> Option<usize> {
         let unit = self.front_aside()?;
         if !self.local.free.get().is_null() && !cfg!(ephemera_weaken = "freed_slots_are_not_set_aside") {
@@ -116,8 +116,8 @@ impl UnitHeap {
         self.scope_of_front.set(FrontScope::Own);
     }
 
-    /// Lets the current scope allocate from a front that an earlier scope set aside. If the front
-    /// has a free slot, its unit counts for the current scope from now on.
+    /// Lets the current scope allocate from the front, if an earlier scope set the front aside. If
+    /// the front has a free slot, its unit counts for the current scope from now on.
     #[inline]
     pub(super) fn inherit_front<E: PoolEnv>(&self, env: E) {
         if let Some(unit) = self.front_aside() {
@@ -141,7 +141,7 @@ impl UnitHeap {
         }
     }
 
-    /// Makes the front an ordinary unit: full, in the queue, or empty.
+    /// Dismisses the guest, then makes the front an ordinary unit: full, in the queue, or empty.
     #[inline]
     pub(super) fn give_up_front<E: PoolEnv>(&self, env: E) {
         self.dismiss_guest(env);

@@ -1,7 +1,7 @@
 //! Guests: freed slots that a heap allocates next although their units are not the front.
 //!
 //! A program that replaces blocks frees a block and then allocates one of the same class. The freed
-//! slot is in the caches of the core, but its unit often is not the front, and the slots of the
+//! slot is in the caches of the core, but its unit is often not the front, and the slots of the
 //! front were freed long ago. A heap that is *open* to guests may therefore *host* the freed slot:
 //! it moves the free list of the front to `behind`, and pushes the guest to the list from which
 //! allocations pop. A heap that is *closed* returns each freed slot to its unit.
@@ -14,12 +14,13 @@
 //! ```
 //!
 //! While the heap hosts, the free list has at most one guest, because a free adds a guest only to
-//! an empty list. The list may also have slots of the front that were freed after the guest. A
+//! an empty list. The list may also contain slots of the front that were freed after the guest. A
 //! guest's unit counts the guest as live.
 //!
 //! `install` opens a heap. `give_up_front`, `take_scraped` and `trim_keeping` dismiss the guest
-//! before the front changes or is set aside, without a call of the backing allocator in between.
-//! `host` has the frees and allocations of an open heap. The invariants are H3, H5, H8 and H9.
+//! before the front changes or is set aside, without a call to the backing allocator between the
+//! two steps. `host` has the frees and allocations of an open heap. The invariants are H3, H5, H8
+//! and H9.
 //!
 //! Guests *pay* only if an allocation of the same class usually follows a free. They do harm if
 //! most units are sparse: a heap that reuses the slots of sparse units keeps these units from
@@ -43,8 +44,8 @@ const LARGEST_UNIT: usize = if cfg!(ephemera_weaken = "guests_of_any_size") { us
 const SPARSE: usize = 4;
 
 impl UnitHeap {
-    /// Returns whether the fast path of a free may push a slot to a unit with this owner word, that
-    /// is, whether this heap owns the unit and is closed to guests.
+    /// Returns whether the fast path of a free may push a slot to a unit with this owner word: the
+    /// word is the address of this heap, without a tag, and the heap is closed to guests.
     #[inline]
     pub(crate) fn frees_to(&self, owner: *const ()) -> bool {
         self.direct.get() == owner
@@ -57,7 +58,7 @@ impl UnitHeap {
     }
 
     /// Returns whether the heap hosts, and may therefore have a guest. Any thread may call this
-    /// function.
+    /// function, but only the owner's answer is up to date.
     pub(crate) fn is_hosting(&self) -> bool {
         !self.behind.get().is_null()
     }
@@ -67,9 +68,9 @@ impl UnitHeap {
         self.direct.set(ptr::from_ref(self).cast());
     }
 
-    /// Opens the heap to guests after a unit became the front, if the heap may host and guests pay.
-    /// If the front has slots that were never used, the heap stays closed, because the program does
-    /// not need the free slots of other units yet.
+    /// Opens the heap to guests after a unit became the front, if the heap may host, its units have
+    /// at most [`LARGEST_UNIT`] bytes, and guests pay. If the front has slots that were never used,
+    /// the heap stays closed, because the program does not need the free slots of other units yet.
     #[inline]
     pub(super) fn open_to_guests<E: PoolEnv>(&self, env: E) {
         let is_used_up = self.cursor.get() == self.end.get();
@@ -78,8 +79,9 @@ impl UnitHeap {
         }
     }
 
-    /// Makes room for a guest in the free list. Returns `false` if the heap cannot host a guest
-    /// now.
+    /// Makes room for a guest in the free list. A heap that is open and does not host begins to
+    /// host. Returns `false` if the heap cannot host another guest now: the slot must then return
+    /// to its unit.
     #[inline]
     pub(super) fn makes_room<E: PoolEnv>(&self, env: E) -> bool {
         let first = self.local.free.get();
@@ -96,7 +98,7 @@ impl UnitHeap {
     }
 
     /// Inspects a unit. If the unit is sparse, closes the heap for a long pause. Also closes the
-    /// heap if it may no longer host because its family has got a limit.
+    /// heap if it may no longer host, because its family now has a limit.
     pub(super) fn close_if_sparse<E: PoolEnv>(&self, env: E, unit: UnitPtr) {
         self.guests.inspected();
         let is_sparse = unit.live() < unit.slots() / SPARSE;
@@ -147,8 +149,8 @@ impl UnitHeap {
     }
 
     /// Closes the heap to guests, and returns the guest to its unit. The slots in `behind` return
-    /// to the free list. This never calls the backing allocator: if the guest's unit becomes empty,
-    /// the heap keeps it.
+    /// to the free list. This function never calls the backing allocator: if the guest's unit
+    /// becomes empty, the heap keeps it.
     #[inline]
     pub(super) fn dismiss_guest<E: PoolEnv>(&self, env: E) {
         if self.is_hosting() {
@@ -194,8 +196,8 @@ impl UnitHeap {
         if until == 0 && live != 0 {
             self.enqueue(unit, live);
         } else if until == 0 {
-            // If the heap has too many empty units, the next unit that becomes empty frees the
-            // surplus.
+            // If the heap now has too many empty units, it frees the surplus when the next unit
+            // becomes empty.
             self.unlist(unit);
             unit.rewind(self.spec);
             self.push_empty(unit);

@@ -1,10 +1,10 @@
 //! The credit of a heap that hosts guests. It says whether guests pay, and when the heap *inspects*
-//! a unit: checks whether the unit is sparse.
+//! a unit, that is, checks whether the unit is sparse.
 
 use core::cell::Cell;
 
-/// The number of credits that a *miss* takes. A miss is an allocation of a heap that hosts but has
-/// no guest.
+/// The number of credits that a *miss* takes. A miss is an allocation that finds the free list of a
+/// hosting heap empty.
 const MISS: u16 = 16;
 /// The maximum number of credits that remain after a miss, unless the miss makes an inspection due.
 const MOST: u16 = 3 * MISS;
@@ -24,15 +24,16 @@ const SPARSE_PAUSES: u8 = 6;
 
 /// The credits by which a heap decides whether it hosts guests. Each guest earns a credit. Each
 /// miss takes [`MISS`] credits and leaves at most [`MOST`]. A miss that finds fewer than [`MISS`]
-/// credits closes the heap until its next front, and begins a pause. The first pause lasts for one
-/// front, and each further pause is about twice as long.
+/// credits closes the heap for the rest of its front, and begins a pause. The first pause lasts for
+/// one further front, and each later pause is about twice as long as the one before.
 #[derive(Debug)]
 pub(super) struct GuestCredit {
     credit: Cell<u16>,
-    /// The number of pauses since the last success, at most [`MOST_PAUSES`].
+    /// The number of pauses since the last success, at most [`MOST_PAUSES`]. A pause for sparse
+    /// units counts as at least [`SPARSE_PAUSES`].
     pauses: Cell<u8>,
-    /// An estimate of the credits that misses took since the last inspection, in units of
-    /// [`SUCCESS`]. Each miss counts as at least one unit.
+    /// An estimate of the credits that misses took since the last inspection, as a multiple of
+    /// [`SUCCESS`]. Each miss adds at least 1.
     taken: Cell<u8>,
     /// The number of further fronts for which the current pause lasts.
     left: Cell<u16>,
@@ -43,7 +44,8 @@ impl GuestCredit {
         Self { credit: Cell::new(0), pauses: Cell::new(0), taken: Cell::new(0), left: Cell::new(0) }
     }
 
-    /// Counts a new front. Returns whether the heap may host guests while it has this front.
+    /// Counts a new front, and resets the credit. Returns `false` if a pause covers this front, so
+    /// that the heap must stay closed.
     pub(super) fn begins(&self) -> bool {
         let left = self.left.get();
         self.left.set(left.saturating_sub(1));
@@ -61,26 +63,28 @@ impl GuestCredit {
         self.credit.get() >= INSPECTION
     }
 
-    /// Restarts the count of credits that makes the next inspection due.
+    /// Notes an inspection: restarts the counts that make the next inspection due.
     pub(super) fn inspected(&self) {
         self.credit.set(SUCCESS);
         self.taken.set(0);
     }
 
-    /// Begins a pause, about twice as long as the last one.
+    /// Begins a pause. Each pause since the last success is about twice as long as the one before,
+    /// up to a maximum.
     pub(super) fn pause(&self) {
         self.pauses.set((self.pauses.get() + 1).min(MOST_PAUSES));
         self.left.set((1 << self.pauses.get()) - 1);
     }
 
-    /// Begins a long pause. During the pause, freed slots return to their units, so sparse units
-    /// become empty.
+    /// Begins a pause of at least 63 fronts. During the pause, freed slots return to their units,
+    /// so sparse units can become empty.
     pub(super) fn pause_for_sparse_units(&self) {
         self.pauses.set(self.pauses.get().max(SPARSE_PAUSES - 1));
         self.pause();
     }
 
-    /// Counts a miss. Returns whether the heap continues to host. If not, begins a pause.
+    /// Counts a miss. Returns `true` if the heap continues to host. Otherwise begins a pause, and
+    /// the caller must close the heap.
     pub(super) fn misses(&self) -> bool {
         let credit = self.credit.get();
         if credit >= SUCCESS {
@@ -102,8 +106,8 @@ impl GuestCredit {
 mod tests {
     use super::{GuestCredit, INSPECTION, MISS, MOST_PAUSES, SUCCESS};
 
-    /// Earns credits for `guests` guests before each of `misses` misses. Returns the number of the
-    /// miss that closes the heap.
+    /// Makes up to `misses` misses, and earns credits for `guests` guests before each of them.
+    /// Returns the number of the miss that closes the heap, or `None` if no miss does.
     fn misses_until_closed(credit: &GuestCredit, guests: u16, misses: usize) -> Option<usize> {
         (1..=misses).find(|_| {
             (0..guests).for_each(|_| credit.earn());
@@ -121,7 +125,7 @@ mod tests {
             let fronts = (0..).take_while(|_| !credit.begins()).count();
             assert_eq!(fronts, pause);
             credit.left.set(0);
-            // Prevents an inspection from becoming due.
+            // Keep an inspection from becoming due.
             credit.taken.set(0);
         }
     }

@@ -31,8 +31,8 @@ struct Replacing<'p, T, A: Allocator = Global> {
 const UNITS: usize = 3;
 
 impl<'p, T: Copy, A: Allocator> Replacing<'p, T, A> {
-    /// Fills one unit and [`UNITS`] more. Then frees a quarter of the first unit, which becomes the
-    /// front again.
+    /// Fills one unit and [`UNITS`] more. Then frees a quarter of the first unit's slots and
+    /// allocates one value, so the first unit becomes the front again.
     fn new(pool: &'p TypedPool<T, A>, value: T) -> Self {
         Self::with_units(pool, value, UNITS)
     }
@@ -48,7 +48,7 @@ impl<'p, T: Copy, A: Allocator> Replacing<'p, T, A> {
         Self { pool, front, others, units, slots }
     }
 
-    /// Frees a value of one of the other units, and returns its address.
+    /// Frees a value of one of the other units, and returns the value's address.
     fn free_in_unit(&mut self, unit: usize) -> usize {
         let is_in_unit = |value: &TypedBox<'p, T, A>| unit_of(self.pool, value) == self.units[unit];
         let at = self.others.iter().position(is_in_unit).expect("a value of this unit");
@@ -75,7 +75,7 @@ fn unit_of<T, A: Allocator>(pool: &TypedPool<T, A>, value: &TypedBox<'_, T, A>) 
     addr(value) & !(pool.heap.spec().unit - 1)
 }
 
-/// Returns the number of slots in a unit of these tests: those of a whole unit, or fewer under
+/// Returns the number of slots in a unit of these tests: a whole unit's slots, but at most 16 under
 /// Miri.
 fn slots<T>() -> usize {
     let whole = TypedPool::<T>::SPEC.expect("these values have units").slots;
@@ -186,7 +186,8 @@ fn a_front_with_slots_that_were_never_used_hosts_no_guest() {
     let pool = pool::<Value>();
     let mut full: Vec<_> = (0..slots::<Value>()).map(|_| pool.alloc([5; 64])).collect();
     let mut front: Vec<_> = (0..4).map(|_| pool.alloc([5; 64])).collect();
-    // The heap could host a guest, because the free list of the front is not empty.
+    // Free a slot of the front, because a heap with an empty free list would not host a guest in
+    // any case.
     drop(front.pop());
     drop(full.pop());
     assert!(!pool.heap.is_hosting());
@@ -208,7 +209,7 @@ unsafe impl Allocator for Refuses {
         let Some(pool) = self.pool.take() else { return Global.allocate(layout) };
         let (slots, unit) = (&mut *self.slots.borrow_mut(), slots::<Value>());
         // A new unit becomes the front and fills up. Then this method frees a quarter of the first
-        // unit, which becomes the front.
+        // unit, and the next allocation makes that unit the front.
         fill(&pool, slots, unit);
         free(&pool, slots.drain(..unit / 4));
         fill(&pool, slots, 1);
@@ -339,8 +340,8 @@ unsafe impl Allocator for &CallsBeside {
     }
 }
 
-/// A backing allocator may use the pool above it. If a heap called its backing allocator while it
-/// gives up its front, this use could make the heap host another guest.
+/// A backing allocator may use the pool above it. If a heap called its backing allocator while
+/// giving up its front, such a use could make the heap host another guest.
 #[test]
 fn a_trim_calls_the_backing_allocator_after_the_heap_gave_up_its_front() {
     let backing = CallsBeside { heap: Cell::new(ptr::null()), calls: Cell::new(0) };

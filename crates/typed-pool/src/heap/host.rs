@@ -18,7 +18,7 @@ impl UnitHeap {
     /// # Safety
     /// `block` is a live slot of `unit`, for a value of `size` bytes. `unit` is a unit of this heap
     /// and not the front. `mark_free` has poisoned the slot, and nothing uses the slot after this
-    /// call. `reach` describes the pointer `block`.
+    /// call. `reach` describes the pointer `block`. The calling thread owns this heap.
     #[inline]
     pub(crate) unsafe fn host_or_give<E: AllocEnv>(
         &self,
@@ -78,8 +78,9 @@ impl UnitHeap {
         }
     }
 
-    /// Takes a slot for a value of `size` bytes from a heap that hosts. After a miss, this is a
-    /// slot of the front. Returns `None` if the heap does not host.
+    /// Takes a slot for a value of `size` bytes from a heap that hosts. If the free list is empty,
+    /// the allocation is a miss and takes a slot of the front. Returns `None` if the heap does not
+    /// host.
     #[inline]
     pub(crate) fn take_from_behind(&self, size: usize) -> Option<NonNull<u8>> {
         let first = self.behind.get();

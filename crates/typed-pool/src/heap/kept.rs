@@ -1,14 +1,15 @@
 //! Finds the empty units that a heap learned to keep and no longer needs.
 //!
-//! Each time a heap frees a unit and later requests one, it keeps one more empty unit, so it must
-//! keep fewer when the load changes. Over a number of new fronts, the heap notes the lowest number
-//! of empty units that it had: the load did not need that many. With each further new front, the
-//! heap frees one of the unneeded units.
+//! Each time a heap frees a unit and later requests one, it keeps one more empty unit from then on.
+//! When the load changes, it must keep fewer again. Over a number of new fronts, the heap notes the
+//! lowest number of empty units that it had: the load did not need that many of them. With each
+//! further new front or inspection, the heap frees one of the unneeded units.
 
 use core::cell::Cell;
 
-/// The minimum number of new fronts and inspections between two *looks*. A look is a call of
-/// [`KeptUnits::find_unneeded`] that does not return early. Heaps of over 32 units wait longer.
+/// The minimum number of new fronts and inspections between two *looks*. A look is a call to
+/// [`KeptUnits::find_unneeded`] that does not return early. A heap of more than 32 units waits
+/// longer.
 const LOOK_EVERY: u32 = 64;
 
 /// Counts of a heap's empty units, and of those that it learned to keep. Only the heap's owner uses
@@ -17,8 +18,8 @@ const LOOK_EVERY: u32 = 64;
 pub(super) struct KeptUnits {
     /// The number of new fronts and inspections since the last look.
     fronts: Cell<u32>,
-    /// The number of units that other threads have emptied since the last [`Self::take_emptied`],
-    /// at most `u16::MAX`.
+    /// The number of whole units that other threads have emptied since the last call to
+    /// [`Self::take_emptied`], at most `u16::MAX`.
     emptied: Cell<u16>,
     /// Whether units of the heap rest (see `rest`).
     rests: Cell<bool>,
@@ -76,7 +77,8 @@ impl KeptUnits {
         self.emptied.set(self.emptied.get().saturating_add(1));
     }
 
-    /// Returns the number of units that other threads have emptied since the last call.
+    /// Returns the number of whole units that other threads have emptied since the last call, and
+    /// resets it.
     pub(super) fn take_emptied(&self) -> u16 {
         self.emptied.replace(0)
     }
@@ -90,7 +92,8 @@ impl KeptUnits {
         self.rests.set(rests);
     }
 
-    /// Resets the number of units that the heap learned to keep, and returns it.
+    /// Resets the numbers of learned and surplus units. Returns the previous number of learned
+    /// units.
     pub(super) fn unlearn_all(&self) -> usize {
         self.surplus.set(0);
         self.learned.replace(0)
@@ -102,12 +105,12 @@ impl KeptUnits {
         self.fronts.get() >= LOOK_EVERY
     }
 
-    /// Computes how many units the load does not need, if the heap has had twice as many new fronts
-    /// since the last look as it has `units`. Otherwise does nothing. A load that repeatedly rises
-    /// to all units reaches its peak in that time.
+    /// Computes how many units the load does not need. Does nothing unless the heap has counted at
+    /// least 2 × `units` new fronts and inspections since the last look. A load that repeatedly
+    /// rises to all units reaches its peak in that time.
     ///
-    /// The heap keeps up to `keep` empty units and has `empties` of them. While units rest, it
-    /// needs `resting` units in total.
+    /// The heap keeps up to `keep` empty units, and now has `empties` empty units. While units
+    /// rest, it needs `resting` units in total.
     pub(super) fn find_unneeded(&self, (units, resting): (usize, usize), keep: usize, empties: usize) {
         if (self.fronts.get() as usize) / 2 < units {
             return;
@@ -130,8 +133,8 @@ impl KeptUnits {
     }
 
     /// Notes that the heap is about to free one unit that the load does not need. Returns `false`
-    /// if the heap has no such unit, because its `empties` do not exceed the number that it always
-    /// keeps.
+    /// if the heap has no such unit, because its `empties` empty units do not exceed the number
+    /// that it always keeps: `keep` without the learned units.
     pub(super) fn unlearn(&self, keep: usize, empties: usize) -> bool {
         let learned = self.learned.get();
         if empties <= keep - learned {

@@ -28,11 +28,11 @@ impl UnlistedUnits {
         self.0 = Some(unit);
     }
 
-    /// Pops the unit that was pushed last.
+    /// Pops the unit that was pushed last, if there is one.
     pub(super) fn pop(&mut self) -> Option<UnitPtr> {
         let unit = self.0?;
-        // SAFETY: U1: the link is null or names another unit of this stack. Only units among the
-        // empties are freed, so that unit was not freed.
+        // SAFETY: U1: the link is null or names another unit of this stack, and no unit is freed
+        // while it is on this stack.
         self.0 = unsafe { UnitPtr::from_raw(unit.after().get()) };
         Some(unit)
     }
@@ -51,8 +51,8 @@ impl UnitHeap {
         self.empties_len.set(self.empties_len.get() + 1);
     }
 
-    /// Pops the empty unit that was pushed last. If the owner emptied this unit, it is the one most
-    /// likely to be in the caches.
+    /// Pops the empty unit that was pushed last, if there is one. If the owner emptied this unit,
+    /// it is the one most likely to be in the caches.
     #[inline]
     pub(super) fn pop_empty(&self) -> Option<UnitPtr> {
         // SAFETY: H6: the unit is among the empties.
@@ -149,7 +149,8 @@ impl UnitHeap {
         }
     }
 
-    /// Pops the unit that became full last.
+    /// Takes the unit that became full last off the list of full units, if there is one, and sets
+    /// its state to `Visited`.
     #[inline]
     pub(super) fn pop_full(&self) -> Option<UnitPtr> {
         // SAFETY: H6: the unit is on the list of full units.
@@ -159,14 +160,14 @@ impl UnitHeap {
         Some(unit)
     }
 
-    /// Returns the first unit of the queue.
+    /// Returns the first unit of the queue, if there is one.
     #[inline]
     pub(super) fn first_in_queue(&self) -> Option<UnitPtr> {
         // SAFETY: H6: the unit is in the queue.
         unsafe { listed(self.queue.get()) }
     }
 
-    /// Takes the first unit of the queue that may become the front now.
+    /// Takes the first unit of the queue that may become the front now, if there is one.
     #[inline]
     pub(super) fn pop_queue(&self) -> Option<UnitPtr> {
         // SAFETY: H6: the unit is in the queue.
@@ -207,9 +208,9 @@ impl UnitHeap {
         (!unit.is_abandoned() || adopt(unit)) && self.may_use_slots(unit)
     }
 
-    /// Returns whether this heap may use the slots of a unit that is not the front; it may not
-    /// while another thread claims them. If the heap may use them, sets the unit's state to
-    /// `Front`, and rebuilds the unit if it was purged.
+    /// Returns whether this heap may use the slots of a unit that is not the front. If another
+    /// thread claims the slots, sets the unit's state to `Partial` and returns `false`. Otherwise
+    /// sets the state to `Front`, and rebuilds the unit if it was purged.
     #[inline]
     pub(super) fn may_use_slots(&self, unit: UnitPtr) -> bool {
         // C2: a thread that claims the slots after this store reads the state `Front` and gives up.

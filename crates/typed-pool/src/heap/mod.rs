@@ -16,9 +16,9 @@
 //!   kept, guest_credit, list   rest, guest   front   supply   abandon, next, fast   host   slow
 //! ```
 //!
-//! `fast` has the fast paths, and `slow` has the slow path of an allocation. `next` chooses the
+//! `fast` contains the fast paths, and `slow` the slow path of an allocation. `next` chooses the
 //! next front. `supply` requests units and frees them, and `kept` finds empty units that the load
-//! does not need. `rest` delays the reuse of units that other threads emptied. `list` has the
+//! does not need. `rest` delays the reuse of units that other threads emptied. `list` contains the
 //! owner's lists. `front` manages the unit that the heap allocates from. `guest`, `guest_credit`
 //! and `host` let an allocation take a freed slot of another unit. `abandon` handles the units of
 //! ended threads.
@@ -67,11 +67,12 @@ pub(crate) enum ChunkLen {
     Fixed(usize),
 }
 
-/// The relation of a heap's front to the current scope. A heap outside of scopes always has
-/// [`Own`](Self::Own).
+/// The relation of a heap's front to the current scope. For a heap outside of scopes, this is
+/// always [`Own`](Self::Own).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FrontScope {
-    /// The current scope made this unit the front, or the heap has no front.
+    /// The current scope made this unit the front, or inherited it without a free slot, or the heap
+    /// has no front.
     Own,
     /// An earlier scope set the front aside, and the current one has not allocated from it.
     Aside,
@@ -86,7 +87,7 @@ pub(crate) const CHUNK_UNITS: usize = 64;
 pub(crate) const FIRST_LEN: usize = 64;
 
 /// A heap: the units of one owner, and the free slots from which it allocates. Dropping a heap does
-/// not free its units, so the owner must free all units first.
+/// not free its units: those that the owner has not freed by then are leaked.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct UnitHeap {
@@ -173,7 +174,8 @@ impl UnitHeap {
     /// missed some units, because another walker blocked it for too long or the list changed too
     /// fast.
     pub(crate) fn walk(&self, mut visit: impl FnMut(UnitPtr)) -> bool {
-        // SAFETY: U1: the walk protects the unit that it visits, so that unit is not freed (W2).
+        // SAFETY: U1: the walk protects the unit that it visits, and a protected unit is not freed
+        // (W2).
         self.units.walk(|unit| visit(unsafe { UnitPtr::new(unit) }))
     }
 
@@ -222,7 +224,7 @@ mod tests;
 ///
 /// # Safety
 /// `heap` always returns the same heap, which the calling thread owns (H1), and all of its units
-/// came from `backing`. `frees_to` is true for units of that heap only. The allocator that
+/// came from `backing`. `frees_to` returns `true` only for units of that heap. The allocator that
 /// `backing` returns stays valid, and is always the same or an equivalent one.
 pub(crate) unsafe trait PoolEnv: Copy {
     type Backing: Allocator;
@@ -233,14 +235,15 @@ pub(crate) unsafe trait PoolEnv: Copy {
     fn account(&self) -> &Self::Account;
     /// Returns the owner word of this heap's units.
     fn identity(&self) -> *const ();
-    /// Counts a unit of this size for the heap's scope. Returns the number of that scope, which
-    /// becomes the unit's birth, or 0 if the heap has no scope.
+    /// Counts a unit of this size, in bytes, for the heap's scope. Returns the number of that
+    /// scope, which becomes the unit's birth, or 0 if the heap has no scope.
     fn count_unit(&self, _bytes: usize) -> u64 {
         0
     }
-    /// Subtracts a unit of this size and birth from the scope that the unit counts for.
+    /// Subtracts a unit of this size, in bytes, and this birth from the scope that the unit counts
+    /// for.
     fn uncount_unit(&self, _bytes: usize, _birth: u64) {}
-    /// Returns whether a unit with this birth counts for the scope of this heap.
+    /// Returns whether the heap has no scope, or a unit with this birth counts for its scope.
     #[inline]
     fn is_current(&self, _birth: u64) -> bool {
         true
@@ -258,8 +261,8 @@ pub(crate) unsafe trait PoolEnv: Copy {
     /// keeps that count.
     #[inline]
     fn sub_live(&self, _slots: usize) {}
-    /// Returns whether the fast path of a free may push a slot to `unit`, that is, whether this
-    /// heap owns the unit and is closed to guests.
+    /// Returns whether the fast path of a free may push a slot to `unit`: the unit belongs to this
+    /// heap and is neither abandoned nor counted, and the heap is closed to guests.
     fn frees_to(&self, unit: UnitPtr) -> bool;
     /// Returns whether the heap may host guests. A guest pins its unit, whose memory another thread
     /// may need.
@@ -267,22 +270,23 @@ pub(crate) unsafe trait PoolEnv: Copy {
     fn may_host(&self) -> bool {
         true
     }
-    /// Returns whether the heap may grow so that its units rest.
+    /// Returns whether the heap may grow in order to let its units rest.
     #[inline]
     fn may_rest(&self) -> bool {
         false
     }
     /// Books the remote frees that wait for this heap.
     fn book_mail(self);
-    /// Takes the unbooked remote frees, group by group. The caller must book all of them.
+    /// Takes the unbooked remote frees: each group with the value of its foreign word. The caller
+    /// must book all of them.
     fn mail(self) -> impl Iterator<Item = (SlotGroupPtr, u64)>;
 }
 
 /// The environment of a heap from which a program allocates. It adds operations on other heaps to
 /// [`PoolEnv`].
 pub(crate) trait AllocEnv: PoolEnv {
-    /// Returns whether a unit of this size would exceed the limit of the heap's scope and a trim
-    /// may prevent that.
+    /// Returns whether a unit of this size would exceed the limit of the heap's scope, and a trim
+    /// might prevent that.
     fn is_at_limit(&self, _bytes: usize) -> bool {
         false
     }
@@ -292,8 +296,7 @@ pub(crate) trait AllocEnv: PoolEnv {
     fn visit(self) {}
     /// Frees empty units of other heaps, before a request is refused.
     fn last_resort(self);
-    /// Frees a slot of a unit that this heap does not own, or of any unit but the front while the
-    /// heap is open to guests.
+    /// Frees a slot that the fast path must not push to its unit ([`PoolEnv::frees_to`]).
     ///
     /// # Safety
     /// `block` is a live slot of `unit`, for a value of `freed.0` bytes, and `freed.1` is the reach

@@ -4,7 +4,8 @@ use super::PoolEnv;
 use crate::unit::{UnitPtr, UnitState};
 
 /// Takes the first unit of the queue from which the heap may allocate. If there is none, takes the
-/// first of the empty units, provided that the heap has more than `stay` of them.
+/// empty unit that was kept last, provided that the heap has more than `stay` empty units.
+/// Otherwise returns `None`.
 #[inline]
 pub(super) fn next_front<E: PoolEnv>(env: E, stay: usize) -> Option<UnitPtr> {
     let heap = env.heap();
@@ -16,8 +17,9 @@ pub(super) fn next_front<E: PoolEnv>(env: E, stay: usize) -> Option<UnitPtr> {
     pop_queue(env).or_else(|| if heap.empties_len.get() > stay { pop_empty(env) } else { None })
 }
 
-/// Takes the first unit of the queue that the heap may allocate from. The units before it leave the
-/// queue. Each of those units is on none of the owner's lists until its last live slot is freed.
+/// Takes the first unit of the queue from which the heap may allocate, if there is one. The units
+/// before it leave the queue. Each of those units is on none of the owner's lists until its last
+/// live slot is freed.
 #[inline]
 fn pop_queue<E: PoolEnv>(env: E) -> Option<UnitPtr> {
     loop {
@@ -29,10 +31,10 @@ fn pop_queue<E: PoolEnv>(env: E) -> Option<UnitPtr> {
     }
 }
 
-/// Queues all full units with a free slot, then takes a unit of the queue. The heap may have a
-/// guest here, if the backing allocator used the pool before it refused a request. This function
-/// dismisses the guest first, because the guest's unit could otherwise become empty after it was
-/// chosen as the next front.
+/// Queues all full units with a free slot, then takes a unit of the queue, if there is one from
+/// which the heap may allocate. The heap may have a guest here, if the backing allocator used the
+/// pool before it refused a request. This function dismisses the guest first, because the guest's
+/// unit could otherwise become empty after it was chosen as the next front.
 pub(super) fn take_scraped<E: PoolEnv>(env: E) -> Option<UnitPtr> {
     if !cfg!(ephemera_weaken = "units_are_taken_before_their_guest") {
         env.heap().dismiss_guest(env);
@@ -41,8 +43,8 @@ pub(super) fn take_scraped<E: PoolEnv>(env: E) -> Option<UnitPtr> {
     pop_queue(env)
 }
 
-/// Takes the first of the empty units. If an earlier scope left the unit, the unit counts for
-/// the current scope from now on.
+/// Takes the empty unit that was kept last, if there is one. If an earlier scope left the unit, the
+/// unit counts for the current scope from now on.
 #[inline]
 fn pop_empty<E: PoolEnv>(env: E) -> Option<UnitPtr> {
     let unit = env.heap().pop_empty()?;

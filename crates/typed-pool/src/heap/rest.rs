@@ -1,9 +1,9 @@
 //! Units that rest: a heap waits before it reuses a unit that another thread emptied (see
 //! `ephemera_prim::rest`).
 //!
-//! A heap whose units rest takes all of its empty units before it books remote frees for want of a
-//! unit, and grows until its units rest long enough. At most one heap of a family on each thread
-//! does so at a time: one whose units other threads have emptied lately (see `threads::visit`).
+//! A heap whose units rest takes all of its empty units before it books remote frees in order to
+//! find a unit, and grows to [`REST`] bytes. At most one heap of a family on each thread does so at
+//! a time: a heap of which other threads have emptied several units lately (see `threads::visit`).
 //! Decision 0026 has the measurements.
 
 use ephemera_prim::rest::REST;
@@ -15,7 +15,8 @@ impl UnitHeap {
         self.kept.has_resting()
     }
 
-    /// Returns the number of units that other threads have emptied since the last call.
+    /// Returns the number of whole units that other threads have emptied since the last call, and
+    /// resets it.
     pub(crate) fn take_emptied(&self) -> u16 {
         self.kept.take_emptied()
     }
@@ -29,8 +30,8 @@ impl UnitHeap {
             && env.may_rest()
     }
 
-    /// Returns the number of units to which the heap grows so that its units rest. The number
-    /// includes units with live slots.
+    /// Returns the number of units, with and without live slots, to which the heap grows in order
+    /// to let its units rest.
     #[inline]
     pub(super) fn units_for_rest(&self) -> usize {
         if cfg!(ephemera_weaken = "growth_has_no_bound") { usize::MAX } else { REST / self.spec.unit }

@@ -19,8 +19,9 @@ use crate::unit::UnitPtr;
 /// only after the booking, because the heap would otherwise rotate through them, and `kept` would
 /// find all of them needed. Finally, `refill` requests a unit from the backing allocator.
 ///
-/// While units rest (`rest`), the heap first requests a new unit if it has fewer units than
-/// [`UnitHeap::units_for_rest`], and uses all of its empty units before it books.
+/// While units rest (`rest`), the heap uses all of its empty units before it books. If it has fewer
+/// units than [`UnitHeap::units_for_rest`], it tries to request a new unit before it takes one of
+/// the queue.
 #[cold]
 #[inline(never)]
 pub(crate) fn refill<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
@@ -59,8 +60,8 @@ fn refill_by_booking<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, Al
     heap.take(size).ok_or(AllocError)
 }
 
-/// Installs the next front of the heap and takes a slot of it. Leaves at least `stay` empty units.
-/// Returns `None` if no unit can become the front.
+/// Installs the next front of the heap and takes a slot of it. Takes an empty unit only if the heap
+/// has more than `stay` of them. Returns `None` if no unit can become the front.
 #[inline]
 fn install_next<E: PoolEnv>(env: E, size: usize, stay: usize) -> Option<NonNull<u8>> {
     let heap = env.heap();
@@ -76,7 +77,7 @@ const BEYOND_LEN: usize = 8;
 const BEYOND_BYTES: usize = 9 << 10;
 
 /// Allocates a slot for a block that shrinks, after [`refill`] has failed. Requests a short unit,
-/// which may exceed the limit.
+/// even if that unit exceeds the limit.
 #[cold]
 pub(crate) fn refill_beyond<E: PoolEnv>(env: E, size: usize) -> Result<NonNull<u8>, AllocError> {
     let heap = env.heap();
@@ -89,7 +90,8 @@ pub(crate) fn refill_beyond<E: PoolEnv>(env: E, size: usize) -> Result<NonNull<u
     heap.take(size).ok_or(AllocError)
 }
 
-/// Requests units with `slots` slots in total, and keeps them as empties.
+/// Requests units with `slots` slots in total, and keeps them as empties. If a request fails, the
+/// heap keeps the units that it already got.
 pub(crate) fn reserve<E: PoolEnv>(env: E, slots: usize) -> Result<(), AllocError> {
     let heap = env.heap();
     let mut left = slots;
@@ -103,7 +105,7 @@ pub(crate) fn reserve<E: PoolEnv>(env: E, slots: usize) -> Result<(), AllocError
 }
 
 /// Requests units from the backing allocator. Returns one of them, and keeps the others as empties.
-/// At a limit or after a refusal, may return a unit that the heap already had.
+/// At a limit or after a refusal, the result may be a unit that the heap already had.
 fn request_units<E: AllocEnv>(env: E) -> Result<UnitPtr, AllocError> {
     let heap = env.heap();
     let (mut slots, units) = heap.next_chunk();
@@ -126,7 +128,7 @@ fn request_units<E: AllocEnv>(env: E) -> Result<UnitPtr, AllocError> {
                 return Ok(unit);
             }
             env.last_resort();
-            // `last_resort` also booked remote frees.
+            // `last_resort` may have booked remote frees.
             match next_front(env, 0).or_else(|| take_scraped(env)) {
                 Some(unit) => return Ok(unit),
                 None => acquire_shorter(env, slots)?,
@@ -149,7 +151,8 @@ fn request_units<E: AllocEnv>(env: E) -> Result<UnitPtr, AllocError> {
     heap.pop_empty().ok_or(AllocError)
 }
 
-/// Lets the heap keep one more unit if it needs a unit although it freed one before.
+/// Lets the heap, which has just requested a unit, keep one more empty unit if it freed one before
+/// and keeps fewer than `kept_at_most`.
 fn learn_to_keep(heap: &UnitHeap) {
     if let Some(given_back) = heap.given_back.get().checked_sub(1) {
         heap.given_back.set(given_back);

@@ -12,8 +12,8 @@ use super::{PoolEnv, UnitHeap};
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{Unit, UnitPtr};
 
-/// Requests one unit of `slots` slots under the limit. The new unit is empty, and on no list but
-/// that of all units.
+/// Requests one unit of `slots` slots under the limit. The new unit is empty, and is only on the
+/// list of all units.
 pub(super) fn acquire<E: PoolEnv>(env: E, slots: usize) -> Result<UnitPtr, AllocError> {
     acquire_under(env, Limit::Applies, slots)
 }
@@ -57,8 +57,8 @@ enum Emptied {
 /// Keeps a unit that became empty, or frees it and other surplus units. The unit must not be the
 /// front.
 ///
-/// Counts a whole unit that another thread emptied. If other threads empty many units, the units of
-/// the heap rest (see `rest`).
+/// Also counts the unit if another thread emptied it, it is a whole unit, and the heap may rest. If
+/// other threads empty many units, the units of the heap rest (see `rest`).
 ///
 /// The surplus includes units that an earlier call could not free because a walker protected them.
 fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr, emptied: Emptied) {
@@ -99,7 +99,7 @@ type Remove = unsafe fn(&UnitList<Unit>, NonNull<Unit>) -> bool;
 const PATIENT: Remove = if cfg!(ephemera_loom) { UnitList::remove } else { UnitList::remove_patiently };
 
 /// Frees an empty unit that is not among the empties. Returns `false` without freeing the unit if a
-/// walker protects it.
+/// walker protects it; the caller must then keep the unit.
 fn give_back<E: PoolEnv>(env: E, unit: UnitPtr, remove: Remove) -> bool {
     let heap = env.heap();
     // SAFETY: the caller owns the heap (H1), and its units are on the list of all units (H6).
@@ -111,8 +111,8 @@ fn give_back<E: PoolEnv>(env: E, unit: UnitPtr, remove: Remove) -> bool {
     heap.given_back.set(heap.given_back.get() + 1);
     let layout = heap.spec.layout(unit.slots());
     env.uncount_unit(layout.size(), unit.birth());
-    // This guard releases the bytes after the deallocation, because another thread may request them
-    // at once.
+    // This guard releases the bytes after the deallocation, because another thread may request
+    // bytes as soon as they are released.
     let _booked = Leaving::new(env.account(), layout.size());
     // SAFETY: the unit came from `backing` with this layout. It has no live slot and is on no list
     // (H4, H6), so no pointer to it is left.
@@ -139,8 +139,8 @@ pub(super) fn give_back_empties<E: PoolEnv>(env: E) -> bool {
     all
 }
 
-/// Frees empty units until the heap has `keep` of them. Returns `false` if some units stayed
-/// because a walker protected them.
+/// Frees empty units until the heap has at most `keep` of them. Returns `false` if some units
+/// stayed because a walker protected them.
 fn give_back_beyond<E: PoolEnv>(env: E, keep: usize, remove: Remove) -> bool {
     let heap = env.heap();
     let mut stay = UnlistedUnits::default();
@@ -157,7 +157,7 @@ fn give_back_beyond<E: PoolEnv>(env: E, keep: usize, remove: Remove) -> bool {
     all
 }
 
-/// Resets the number of empty units that the heap keeps.
+/// Resets the number of empty units to keep, and the counts from which the heap learns this number.
 #[inline]
 fn forget_kept(heap: &UnitHeap) {
     heap.keep.set(heap.spec.kept());
@@ -165,8 +165,9 @@ fn forget_kept(heap: &UnitHeap) {
     heap.kept.forget_all();
 }
 
-/// Books the remote frees of one group. `given` is the foreign word that the inbox yielded for the
-/// group. Returns whether the unit is the front or has a live slot.
+/// Books the remote frees of one group. `given` is the foreign word that was taken with the group.
+/// Returns whether the unit is the front or has a live slot. Otherwise the unit is empty, and has
+/// been kept or freed.
 pub(crate) fn book<E: PoolEnv>(env: E, group: SlotGroupPtr, given: u64) -> bool {
     let (heap, unit) = (env.heap(), group.unit());
     heap.owned.write();
@@ -193,9 +194,9 @@ pub(crate) fn book<E: PoolEnv>(env: E, group: SlotGroupPtr, given: u64) -> bool 
     true
 }
 
-/// Sets whether units of the heap rest from now on. If they no longer rest, frees the empty units
-/// that the heap learned to keep, unless the heap has more units than it grows to for rest, because
-/// it then learned them from bursts.
+/// Sets whether units of the heap rest from now on. If they no longer rest, the heap frees the
+/// empty units that it learned to keep. A heap with more units than [`UnitHeap::units_for_rest`]
+/// keeps them, because it learned to keep them from bursts.
 pub(crate) fn set_resting<E: PoolEnv>(env: E, rests: bool) {
     let heap = env.heap();
     heap.kept.set_resting(rests);
@@ -227,8 +228,8 @@ fn find_unneeded<E: PoolEnv>(env: E) {
     heap.kept.find_unneeded(units, heap.keep.get(), heap.empties_len.get());
 }
 
-/// Frees an empty unit that the load does not need, and lowers the number of units to keep by one.
-/// Does nothing if the load needs the units after all.
+/// Frees an empty unit that the load does not need, unless a walker protects it, and lowers the
+/// number of units to keep by one. Does neither if the heap no longer has such a unit.
 #[cold]
 #[inline(never)]
 fn free_unneeded<E: PoolEnv>(env: E) {
@@ -245,7 +246,7 @@ fn free_unneeded<E: PoolEnv>(env: E) {
     }
 }
 
-/// The units that a heap leaves for the next scope when its scope ends.
+/// Says which units a heap leaves for the next scope when its scope ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LeftUnits {
     /// Whether the heap sets its front aside without counting it. A finished scope counts its
@@ -259,7 +260,7 @@ pub(crate) struct LeftUnits {
 
 /// Trims a heap at the end of its scope, but keeps up to `most` bytes of units: the front if it is
 /// set aside, and empty units. These units count for no scope until the next scope allocates from
-/// them. Returns their bytes, and whether all other empty units were freed.
+/// them. Returns the size of these units in bytes, and whether all other empty units were freed.
 pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize, left: LeftUnits) -> (usize, bool) {
     env.book_mail();
     let heap = env.heap();

@@ -52,14 +52,14 @@ impl<T> Builder<T> {
         Self { limit: bytes, ..self }
     }
 
-    /// Sets the number of slots of each request to the backing allocator. Zero means one. This has
-    /// no effect for values without units: values that are larger than 32 KiB, aligned to more than
-    /// 4 KiB, or of size zero.
+    /// Sets the number of slots of each request to the backing allocator. Zero means one. This
+    /// setting has no effect for values without units: values that are larger than 32 KiB, aligned
+    /// to more than 4 KiB, or of size zero.
     ///
     /// If `slots` is at most the capacity of a unit (1,019 slots of 32 bytes, 63 of 1,024), each
-    /// request is for one unit with that number of slots. Otherwise it is for several whole units,
-    /// at most 64. If the limit or the backing allocator has no room for a request, the pool
-    /// requests fewer slots.
+    /// request is for one unit with that number of slots. Otherwise, each request is for several
+    /// whole units, at most 64. If the limit or the backing allocator has no room for a request,
+    /// the pool requests fewer slots.
     pub const fn chunk_len(self, slots: usize) -> Self {
         Self { chunk_len: ChunkLen::Fixed(slots), ..self }
     }

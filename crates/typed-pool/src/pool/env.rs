@@ -22,19 +22,20 @@ impl<T, A: Allocator> TypedPool<T, A> {
     /// Reserves room for `slots` more values. Does nothing for values without units.
     ///
     /// # Errors
-    /// Returns [`AllocError`] if the limit would be exceeded, or if the backing allocator refuses.
-    /// If the limit is too low, the pool does not request any unit. If the backing allocator
-    /// refuses, the pool keeps the units that it already got.
+    /// Returns [`AllocError`] if the total size exceeds the limit or `isize::MAX`, or if the
+    /// backing allocator refuses. If the size is too large, the pool does not request any unit. If
+    /// the backing allocator refuses, the pool keeps the units that it already got.
     pub(super) fn try_reserve(&self, slots: usize) -> Result<(), AllocError> {
         let Some(spec) = Self::SPEC else { return Ok(()) };
         let bytes = spec.bytes(slots).ok_or(AllocError)?;
-        // Checks the whole sum against the limit first. Each unit is then counted separately.
+        // Check the whole sum against the limit first. `heap::reserve` then counts each unit
+        // separately.
         reserved(&self.account, bytes, Limit::Applies, || self.promised(bytes))?;
         self.account.release(bytes);
         heap::reserve(self, slots)
     }
 
-    /// Checks that the backing allocator can grant `bytes` at once, if they exceed
+    /// Checks that the backing allocator can grant `bytes` bytes at once, if `bytes` exceeds
     /// [`LARGE_RESERVE`].
     ///
     /// # Errors

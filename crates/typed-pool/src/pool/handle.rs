@@ -36,8 +36,8 @@ typed_box!(= Global);
 #[cfg(not(feature = "alloc"))]
 typed_box!();
 
-/// A slot whose value is not stored yet, or was moved out or dropped. Dropping the claim frees the
-/// slot.
+/// Guards a slot whose value is not stored yet, or was moved out or dropped. Dropping the claim
+/// frees the slot.
 pub(super) struct Claim<'p, T, A: Allocator> {
     slot: NonNull<T>,
     pool: &'p TypedPool<T, A>,
@@ -76,7 +76,7 @@ impl<'p, T, A: Allocator> TypedBox<'p, T, A> {
         Self { slot, pool, marker: PhantomData }
     }
 
-    /// Returns the value and frees its slot.
+    /// Consumes the handle, frees its slot, and returns the value.
     #[inline]
     #[must_use]
     pub fn into_inner(this: Self) -> T {
@@ -129,7 +129,7 @@ impl<T, A: Allocator> Drop for TypedBox<'_, T, A> {
 
 forward_to_value!([T, A: Allocator] TypedBox<'_, T, A>, slot);
 
-/// The value does not move with its handle: it is dropped in its slot, or stays there permanently.
+/// A handle is `Unpin` for every `T`, because moving the handle does not move its value.
 impl<T, A: Allocator> Unpin for TypedBox<'_, T, A> {}
 
 impl<'p, T, A: Allocator> From<TypedBox<'p, T, A>> for Pin<TypedBox<'p, T, A>>

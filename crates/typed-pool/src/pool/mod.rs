@@ -43,15 +43,16 @@ macro_rules! typed_pool {
         ///
         /// Handles borrow the pool, so they are gone when the pool is dropped. The pool may still
         /// have live raw slots, and values whose handles were forgotten or leaked. If so, the units
-        /// of these slots are never freed, and the backing allocator is not dropped.
-        /// [`abandoned`](crate::abandoned()) counts these pools and slots.
+        /// of these slots, and the blocks of values without a unit, are never freed, and the
+        /// backing allocator is not dropped. [`abandoned`](crate::abandoned()) counts these pools
+        /// and slots.
         ///
         /// # Backing allocators that unwind
         ///
         /// The contract of `Allocator` forbids a backing allocator to unwind from `deallocate`. If
-        /// it still does, the panic reaches the caller of the operation. The freed memory counts as
-        /// freed, and all values and slots stay valid. If this happens while the pool is dropped,
-        /// the remaining units and the backing allocator are leaked.
+        /// it does so nevertheless, the panic reaches the caller of the operation. The freed memory
+        /// counts as freed, and all values and slots stay valid. If this happens while the pool is
+        /// dropped, the remaining units and the backing allocator are leaked.
         ///
         /// # Panics
         ///
@@ -192,8 +193,8 @@ impl<T, A: Allocator> TypedPool<T, A> {
     /// Allocates a slot, moves `value` into it, and returns its handle.
     ///
     /// # Aborts
-    /// Calls `handle_alloc_error` if the allocation fails. Without the feature `alloc`, it panics
-    /// instead. [`TypedPool::try_alloc`] returns an error.
+    /// Calls `handle_alloc_error` if the allocation fails. Without the feature `alloc`, this method
+    /// panics instead. [`TypedPool::try_alloc`] returns an error.
     #[inline]
     pub fn alloc(&self, value: T) -> TypedBox<'_, T, A> {
         match self.allocate() {
@@ -219,8 +220,8 @@ impl<T, A: Allocator> TypedPool<T, A> {
     /// panics, the slot is freed.
     ///
     /// # Aborts
-    /// Calls `handle_alloc_error` if the allocation fails. Without the feature `alloc`, it panics
-    /// instead.
+    /// Calls `handle_alloc_error` if the allocation fails. Without the feature `alloc`, this method
+    /// panics instead.
     #[inline]
     pub fn alloc_with(&self, init: impl FnOnce() -> T) -> TypedBox<'_, T, A> {
         match self.allocate() {
@@ -260,8 +261,9 @@ impl<T, A: Allocator> TypedPool<T, A> {
         unsafe { TypedBox::new(self, slot) }
     }
 
-    /// Allocates a raw slot without storing a value in it. The caller drops the value that it
-    /// stores there, and frees the slot with [`deallocate`](TypedPool::deallocate).
+    /// Allocates a raw slot without storing a value in it. The caller is responsible for dropping a
+    /// value that it stores there, and for freeing the slot with
+    /// [`deallocate`](TypedPool::deallocate).
     ///
     /// # Errors
     /// Returns [`AllocError`] if the limit would be exceeded, or if the backing allocator refuses.
@@ -321,9 +323,9 @@ impl<T, A: Allocator> TypedPool<T, A> {
 
     /// Returns the number of live values, including raw slots.
     ///
-    /// The time does not depend on the number of values or units. The pool follows the free list of
-    /// its front, which has at most the slots of one unit: 32 KiB for values of up to 512 bytes.
-    /// For all other units, it keeps a count of the live slots.
+    /// The time that this call takes does not depend on the number of values or units. The pool
+    /// follows the free list of its front, which has at most the slots of one unit: 32 KiB for
+    /// values of up to 512 bytes. For all other units, it keeps a count of the live slots.
     #[must_use]
     pub fn len(&self) -> usize {
         self.others.get() - self.heap.guests() + self.heap.live_in_front() + self.loose.get()
@@ -342,7 +344,7 @@ impl<T, A: Allocator> TypedPool<T, A> {
         self.heap.slots_len() + self.loose.get()
     }
 
-    /// Returns the bytes that this pool holds, and the slots that are live.
+    /// Returns statistics of this pool, such as the bytes held and the number of live slots.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let mut stats = Stats::of_account(self.account.now());
@@ -353,7 +355,7 @@ impl<T, A: Allocator> TypedPool<T, A> {
 
     /// Returns all empty units to the backing allocator.
     ///
-    /// Without a trim, a pool keeps 4 empty units and those of its initial capacity, and frees
+    /// Without a trim, a pool keeps 4 empty units and the units of its initial capacity, and frees
     /// others as they become empty. Each time it frees a unit and later requests one, it keeps one
     /// more, until its load no longer needs it.
     ///

@@ -98,7 +98,8 @@ impl ScopeBuilder {
 
     /// Makes the scope count every allocation in it and every free of its blocks. Each of these
     /// operations then takes the slow path. This setting is for tests: each escaped block keeps its
-    /// unit allocated (up to 32 KiB for small blocks), and no later scope allocates from that unit.
+    /// unit allocated (up to 32 KiB for blocks of up to 512 bytes), and no later scope allocates
+    /// from that unit.
     pub const fn counting(self) -> Self {
         Self { counting: true, ..self }
     }
@@ -139,8 +140,8 @@ impl ScopeBuilder {
 /// The cached result of [`is_global`]: 0 if it is not known yet, 1 for no, and 2 for yes.
 static GLOBAL: AtomicU8 = AtomicU8::new(0);
 
-/// Returns whether `PooledAllocator` is the global allocator. Allocates a box in a counting scope,
-/// and checks whether the scope counted it.
+/// Returns whether `PooledAllocator` is the global allocator, or an error if there is no memory for
+/// the check. Unless the result is cached, checks whether a counting scope counts a box.
 fn is_global() -> Result<bool, ScopeError> {
     match GLOBAL.load(Ordering::Relaxed) {
         0 => {

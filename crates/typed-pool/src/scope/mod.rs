@@ -56,7 +56,8 @@ use crate::threads::ScopeRef;
 ///
 /// # Costs
 ///
-/// * The fast paths of an allocation and of a free are the same inside and outside of a scope.
+/// * The fast paths of an allocation and of a free are the same inside and outside of a scope,
+///   unless the scope counts ([`ScopeBuilder::counting`]).
 /// * Each thread in a scope holds one of the scope's *records*. Each record has separate heaps.
 ///   Entering the scope leases a record, and leaving the scope releases it, which takes two atomic
 ///   operations. With `PooledAllocator` as the global allocator, entering and leaving together take
@@ -103,8 +104,8 @@ use crate::threads::ScopeRef;
 /// * The bytes held are those of whole units. A scope with one block in each of ten size classes
 ///   above 1 KiB may already hold more than 1 MiB. A limit should be several times that amount.
 /// * Before an allocation exceeds the scope's limit, the thread frees its own empty units of the
-///   scope, but at most 64 times per scope. It does not free the empty units of other threads in
-///   the scope.
+///   scope, but not those of other threads in the scope. All threads of the scope together do so at
+///   most 64 times.
 /// * If a block without a size class (more than 32 KiB) grows, it counts from then on for the scope
 ///   in which it grows. A scope that grows another scope's buffer may therefore exceed its limit by
 ///   the size of that buffer.
@@ -148,8 +149,8 @@ impl Scope {
         Some(Self { handle: ScopeHandle { heaps, name } })
     }
 
-    /// Runs a closure in this scope. The closure's allocations belong to this scope, except those
-    /// in inner scopes.
+    /// Runs a closure in this scope, and returns its result. The closure's allocations on this
+    /// thread belong to this scope, except those in inner scopes.
     ///
     /// If the closure panics, the thread leaves the scope, and the scope stays usable. Other
     /// threads may be in the scope at the same time.
@@ -213,12 +214,13 @@ impl Scope {
         self.handle.heaps.stats()
     }
 
-    /// Frees the units without a live block, ends the scope, and returns its usage. After many
-    /// scopes, some empty units stay for the next scope (see the section on costs in [`Scope`]).
+    /// Frees the units without a live block, ends the scope, and returns its usage. If the scope
+    /// has handles, it ends when the last handle is dropped. After many scopes, some empty units
+    /// stay for the next scope (see the section on costs in [`Scope`]).
     ///
     /// [`Usage::bytes_held`] then counts the units and larger blocks that the scope allocated and
     /// that have not been freed. Escaped blocks may also lie in units of earlier scopes, but those
-    /// units do not count. If the scope has handles, it ends when the last handle is dropped.
+    /// units do not count.
     #[expect(clippy::must_use_candidate, reason = "a scope may end without a report")]
     pub fn finish(self) -> Usage {
         let ScopeHandle { heaps, name } = self.handle;
@@ -227,7 +229,7 @@ impl Scope {
 }
 
 impl ScopeHandle {
-    /// Runs a closure in the scope, like [`Scope::run`].
+    /// Runs a closure in the scope, and returns its result, like [`Scope::run`].
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if there is no memory for the scope's heaps. Also aborts if the

@@ -33,13 +33,15 @@ pub(crate) unsafe fn refill(
         // SAFETY: T2: the thread holds the table's record, and the caller passes a valid index.
         return unsafe { visit::refill(heaps, heap, size) };
     }
-    // SAFETY: the thread holds the table's record, and the caller passes a valid index.
+    // SAFETY: `with_heaps` passes a table on a record that the thread holds, and the caller passes
+    // a valid index.
     with_heaps(family, heap, |heaps| unsafe { visit::refill(heaps, heap, size) })
 }
 
 /// Calls `slow` with the family's table on a record that the thread holds at least until `slow`
-/// returns. Makes the table if the record has none. If the thread is in a counting scope, counts
-/// the allocation of a slot of the heap with this index.
+/// returns. Makes the table if the record has none. If `slow` succeeds in a counting scope, counts
+/// the allocation of a slot of the heap with this index. Returns the result of `slow`, or an error
+/// if there is no memory for a record or a table.
 pub(super) fn with_heaps(
     family: &'static Family,
     heap: usize,
@@ -63,14 +65,15 @@ pub(super) fn with_heaps(
     slot.unwrap_or(Err(AllocError))
 }
 
-/// Calls `work` with a record that this thread holds at least until `work` returns. Returns `None`
-/// if there is no memory for a record.
+/// Calls `work` with a record that this thread holds at least until `work` returns. Returns the
+/// result of `work`, or `None` if there is no memory for a record.
 fn with_record<R>(work: impl FnOnce(&Held<PoolRecord>) -> R) -> Option<R> {
     local::hold::<PoolRecord>().map(|held| run_then_release(held, work))
 }
 
-/// Calls `work`, then releases a momentary lease. Other threads may have pushed to the record
-/// during the lease, so the release drains the inboxes, even if `work` failed.
+/// Calls `work`, then releases the record if the thread leased it only for this call. Other threads
+/// may have pushed to the record during the lease, so the release drains the inboxes, even if
+/// `work` failed.
 fn run_then_release<R>(held: Held<PoolRecord>, work: impl FnOnce(&Held<PoolRecord>) -> R) -> R {
     let result = work(&held);
     if !cfg!(ephemera_weaken = "momentary_lease_ends_without_a_look") {
@@ -79,8 +82,8 @@ fn run_then_release<R>(held: Held<PoolRecord>, work: impl FnOnce(&Held<PoolRecor
     result
 }
 
-/// Binds a record to this thread unless it has one, and makes a table of the family on that record.
-/// Does nothing after the thread's exit guard has run.
+/// Binds a record to this thread if none is bound, and makes a table of the family on that record,
+/// as far as there is memory for them. Does nothing after the thread's exit guard has run.
 #[cold]
 pub(super) fn bind(family: &'static Family) {
     if ptr::eq(this_thread::this_record(), PoolRecord::statics().gone) {
@@ -145,7 +148,7 @@ mod tests {
         let refuses = pages::usage().bytes_mapped != 0;
         let (heaps, before) = run_then_release(Held::Leased(lease), |held| {
             pages::refuse_call(usize::MAX);
-            // Uses up the rest of the permanent memory, in which a table would fit.
+            // Use up the rest of the permanent memory, in which the table would fit.
             while refuses && pages::permanent(Layout::new::<[u64; 8]>()).is_ok() {}
             // SAFETY: this thread holds the record; records and families are never freed.
             let heaps = unsafe { Heaps::find_or_make(held.record(), Other::__family()) };

@@ -8,10 +8,9 @@
 use ephemera_prim::account::{Account, Booked, SharedAccount, changed};
 use ephemera_prim::word::OwnerUsize;
 
-/// The number and bytes of the large blocks that the holders of one record allocated, minus those
-/// that they freed. The difference is negative, and wraps, if the holders freed blocks that other
-/// threads allocated. The sum of all tallies and the family's account gives the number of live
-/// blocks and their bytes.
+/// The number and the bytes of the large blocks that the holders of one record allocated, minus
+/// those that they freed. A difference wraps if the holders freed more than they allocated. The sum
+/// of all tallies and the family's account gives the number of live blocks and their bytes.
 #[derive(Debug)]
 pub(super) struct LargeTally {
     blocks: OwnerUsize,
@@ -25,14 +24,15 @@ impl LargeTally {
         }
     }
 
-    /// Counts the allocation, free or resize of blocks. Adds both numbers if `adds`, else subtracts
-    /// them. A resize passes 0 blocks. Only the holder of the record may call this.
+    /// Counts the allocation, free or resize of blocks. Adds both numbers if `adds` is true, and
+    /// subtracts them otherwise. A resize passes 0 blocks. Only the holder of the record may call
+    /// this.
     pub(super) fn change(&self, blocks: usize, bytes: usize, adds: bool) {
         self.blocks.set(changed(self.blocks.get(), blocks, adds));
         self.bytes.set(changed(self.bytes.get(), bytes, adds));
     }
 
-    /// Returns the sums of the given blocks and bytes and those of this tally.
+    /// Adds the blocks and the bytes of this tally to the given numbers, and returns both sums.
     pub(super) fn add_to(&self, (blocks, bytes): (usize, usize)) -> (usize, usize) {
         (blocks.wrapping_add(self.blocks.get()), bytes.wrapping_add(self.bytes.get()))
     }

@@ -75,7 +75,8 @@ impl Bundle {
     }
 
     /// Adds a slot that the caller is freeing, if the bundle is open for the slot's group. Returns
-    /// whether the slot was added. The bundle must be that of the calling thread.
+    /// whether the slot was added; if not, the caller must free it in another way. The bundle must
+    /// be that of the calling thread.
     #[inline]
     pub(super) fn add(&self, group: NonNull<SlotGroup>, bit: u64) -> bool {
         if !ptr::eq(self.group.get(), group.as_ptr()) {
@@ -103,8 +104,8 @@ impl Bundle {
         self.group.set(group.as_ptr());
     }
 
-    /// Closes the bundle and returns its slots, or `None` if it is closed already. The bundle must
-    /// be that of the calling thread.
+    /// Closes the bundle and returns its slots, or returns `None` if the bundle is already closed.
+    /// The bundle must be that of the calling thread.
     #[inline]
     pub(super) fn take(&self) -> Option<TakenSlots> {
         let group = NonNull::new(self.group.get())?;
@@ -169,7 +170,7 @@ pub(super) mod model {
     }
 
     pub(super) fn current() -> Option<&'static Bundle> {
-        // SAFETY: `set` received null, or a bundle that lives until the next call of `set`.
+        // SAFETY: `set` received null, or a bundle that lives until the next call to `set`.
         CURRENT.with(|current| unsafe { current.get().as_ref() })
     }
 

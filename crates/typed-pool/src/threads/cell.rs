@@ -34,8 +34,8 @@ fn table_of(word: *const ThreadHeap) -> Option<Heaps<'static>> {
 
 impl PoolRecord {
     /// Returns the record that the holder allocated from before it entered the scope of this
-    /// record, if any: the record of the outer scope, or the thread's own. The calling thread holds
-    /// both records.
+    /// record: the record of the outer scope, or the thread's own. Returns `None` if there was
+    /// none, or if this record belongs to no scope. The calling thread must hold both records.
     pub(super) fn outer(&self) -> Option<&Record<Self>> {
         self.ledger()?;
         Some(table_of(self.outer.get())?.first().record())
@@ -49,8 +49,8 @@ impl FamilyCell {
         Self { heaps: Cell::new(NOTHING), table: Cell::new(ptr::null()), last: Cell::new(ptr::null()) }
     }
 
-    /// Stores the word `table`, and in `heaps` what T2 requires for this word. Returns the former
-    /// word.
+    /// Stores `table`, and stores in `heaps` the pointer that T2 requires for this table. Returns
+    /// the former value of `table`.
     #[inline]
     fn replace(&self, table: *const ThreadHeap) -> *const ThreadHeap {
         let is_plain = !table.is_null() && table.addr() & COUNTING == 0;
@@ -60,7 +60,8 @@ impl FamilyCell {
 }
 
 impl ThisCell {
-    /// Returns the calling thread's cell of this key.
+    /// Returns a pointer to the calling thread's cell of this key, or an empty `ThisCell` if that
+    /// cell is destroyed.
     #[inline]
     #[must_use]
     pub fn of(key: &'static LocalKey<FamilyCell>) -> Self {
@@ -89,8 +90,8 @@ impl ThisCell {
         self.0.map_or(0, |cell| cell.addr().get())
     }
 
-    /// Returns the scope's record that the thread last passed to [`remember`](Self::remember), if
-    /// any.
+    /// Returns the scope's record that the thread last passed to [`remember`](Self::remember), or
+    /// `None` if there is none or the cell is destroyed.
     pub(super) fn last(self) -> Option<&'static Record<PoolRecord>> {
         let last = self.cell().map_or(ptr::null(), |cell| cell.last.get());
         // SAFETY: the pointer is null or points to a scope's record, which is never freed (S1).
@@ -105,7 +106,7 @@ impl ThisCell {
         }
     }
 
-    /// Returns the heaps that the fast paths of this thread use.
+    /// Returns the heaps that the fast paths of this thread use (T2).
     #[inline]
     pub(crate) fn heaps(self) -> Heaps<'static> {
         let first = self.cell().map_or(NOTHING, |cell| cell.heaps.get());
@@ -113,8 +114,8 @@ impl ThisCell {
         unsafe { Heaps::new(first) }
     }
 
-    /// Returns the table that this thread allocates from, if it has one. The thread holds the
-    /// record of that table.
+    /// Returns the table that this thread allocates from, or `None` if it has none or the cell is
+    /// destroyed. The thread holds the record of that table (T2).
     #[inline]
     pub(super) fn table(self) -> Option<Heaps<'static>> {
         table_of(self.cell()?.table.get())
@@ -131,7 +132,8 @@ impl ThisCell {
     }
 
     /// Makes the thread allocate from the table of a scope's record that it has just leased.
-    /// Returns `false`, and does nothing else, if the thread's cell is destroyed.
+    /// Returns `true` if the thread has entered. Returns `false`, and does nothing, if the thread's
+    /// cell is destroyed.
     #[inline]
     pub(super) fn enter(self, heaps: Heaps<'_>, counting: bool) -> bool {
         let Some(cell) = self.cell() else { return false };
@@ -144,13 +146,13 @@ impl ThisCell {
     /// Makes the thread allocate from the table that it had before it entered the scope of this
     /// record.
     ///
-    /// Does nothing if thread exit has reset the cell.
+    /// Does nothing if thread exit has reset or destroyed the cell.
     ///
     /// # Aborts
     ///
-    /// Ends the process if the thread now allocates from another record, because it then leaves its
-    /// scopes out of order. Another thread may hold the record of the table that this function
-    /// would restore.
+    /// Ends the process if the thread now allocates from another record: it then leaves its scopes
+    /// out of order, and another thread may hold the record of the table that this function would
+    /// restore.
     #[inline]
     pub(super) fn leave(self, record: &Record<PoolRecord>) {
         let Some(cell) = self.cell() else { return };

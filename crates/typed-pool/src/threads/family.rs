@@ -19,7 +19,7 @@ use crate::heap::ChunkLen;
 
 #[cfg(not(ephemera_loom))]
 impl Family {
-    /// Creates the family of one type. `chunk_len` has the number of slots in a request, or is
+    /// Creates the family of one type. `chunk_len` contains the number of slots in a request, or is
     /// empty if that number grows.
     ///
     /// # Safety
@@ -79,7 +79,8 @@ impl Family {
         }
     }
 
-    /// Returns the layout of the units of the heap with this index.
+    /// Returns the layout of the units of the heap with this index, or [`UnitSpec::NONE`] if values
+    /// of that heap have no units.
     pub(super) fn spec(&self, heap: usize) -> UnitSpec {
         let layout = match self.kind {
             FamilyKind::Type(layout) => layout,

@@ -41,7 +41,7 @@ fn value(number: usize) -> Value {
     Box::new_in([number; 16], GuestPool)
 }
 
-/// Makes values and replaces them until each unit has become full and has become the front again.
+/// Makes values and replaces them until each unit has been full and then the front again.
 fn replaced() -> Vec<Value> {
     let mut values: Vec<_> = (0..VALUES).map(value).collect();
     for round in 0..if cfg!(miri) { 2 } else { 10 } * VALUES {

@@ -18,7 +18,7 @@ use crate::heap::UnitHeap;
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::UnitPtr;
 
-/// The maximum number of groups that one call of [`purge_units`] looks at. In tests the number is
+/// The maximum number of groups that one call to [`purge_units`] looks at. In tests, the number is
 /// smaller, so that one call does not see all groups.
 const GROUPS: usize = if cfg!(miri) {
     2
@@ -27,11 +27,12 @@ const GROUPS: usize = if cfg!(miri) {
 } else {
     512
 };
-/// The maximum number of units that one call of [`purge_units`] claims.
+/// The maximum number of units that one call to [`purge_units`] claims.
 const UNITS: usize = if cfg!(any(miri, ephemera_loom)) { 2 } else { 32 };
 
-/// Purges the units of this heap that have no live slot but have unbooked remote frees. Only one
-/// thread at a time may call this.
+/// Purges units of this heap that have no live slot but have unbooked remote frees: at most
+/// [`UNITS`] of them. Returns the number of purged units, and whether the next call probably finds
+/// more. Only one thread at a time may call this.
 pub(super) fn purge_units(heap: &ThreadHeap, by: IdleBy) -> Purged {
     let mut lent = heap.mail.lend();
     if by == IdleBy::Bytes {
@@ -59,9 +60,9 @@ pub(super) fn purge_units(heap: &ThreadHeap, by: IdleBy) -> Purged {
     for unit in claimed.into_iter().flatten() {
         let purges = fenced && unit.all_free();
         if purges {
-            // SAFETY: the unit has no live slot and is not the front. The owner sees the claim
-            // before it uses the slots (C2), because this thread, after its fence, did not see the
-            // owner use them (C3).
+            // SAFETY: the unit has no live slot and is not the front. After its fence, this thread
+            // did not see the owner use the slots (C3), so the owner sees the claim before it uses
+            // them (C2).
             unsafe { purge(&heap.heap, unit) };
             purged += 1;
         }

@@ -8,8 +8,8 @@ use super::lease_end;
 use super::state::{HeapMail, ThreadHeap};
 use crate::unit_header::SlotGroup;
 
-/// The time without a slow path, in milliseconds, after which an owner is idle. In unit tests an
-/// owner is idle at once.
+/// The time without a slow path, in milliseconds, after which an owner is idle. In unit tests and
+/// under Miri, an owner is idle at once.
 pub(super) const IDLE_MS: usize = if cfg!(any(test, miri)) { 0 } else { idle::IDLE_MS };
 
 /// The queue for the heaps of all families.
@@ -55,7 +55,8 @@ pub(super) fn note_push(heap: &ThreadHeap) {
     unsafe { QUEUE.note_push(&ThreadHeaps, heap, heap.group_bytes) };
 }
 
-/// Looks at a few heaps of the queue, and purges units of those whose owners are idle.
+/// Looks at a few heaps of the queue, and purges units of those whose owners are idle. Does nothing
+/// while another thread looks, or if it is too early for the next look.
 #[inline]
 pub(super) fn look() {
     QUEUE.look(&ThreadHeaps);

@@ -23,7 +23,8 @@ fn scope_of_thread(family: &'static Family) -> Option<Charge> {
     (family.cell)().table().and_then(Charge::of_table)
 }
 
-/// Frees the empty units of this table if `bytes` more would exceed the limit of the table's scope.
+/// Frees the empty units of this table if `bytes` more would exceed the limit of the table's scope,
+/// and the scope has not used up its trims (`Ledger::may_trim_for`).
 ///
 /// # Safety
 /// The calling thread holds the table's record.
@@ -48,7 +49,7 @@ pub(crate) fn allocate_beyond(family: &'static Family, layout: Layout) -> Result
     }
 }
 
-/// Allocates a block of a layout without units, even beyond the limit.
+/// Allocates a block of a layout without units. The block may exceed the limit.
 fn allocate_large_beyond(family: &'static Family, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     let block = large::allocate(&own_pages(), &books(family), layout, Limit::Lifted, false)?;
     if let Some(charge) = scope_of_thread(family) {
@@ -84,7 +85,7 @@ pub(crate) fn allocate_large(
 }
 
 /// Allocates a block like [`allocate_large`], on a thread without a table of the family. First
-/// makes the table, if the thread may have one.
+/// makes the table, unless the size is zero or the thread's exit guard has run.
 #[cold]
 #[inline(never)]
 fn allocate_large_unbound(
@@ -140,7 +141,8 @@ pub(crate) unsafe fn deallocate_large(family: &'static Family, block: NonNull<u8
     }
 }
 
-/// Grows a block of a layout without units. If that fails, frees empty units and tries again.
+/// Grows a block of a layout without units. If that fails, frees empty units and tries again. If
+/// both tries fail, the block is unchanged.
 ///
 /// # Safety
 /// The contract of `Allocator::grow` holds. The block came from the operating system's pages and is
@@ -194,7 +196,7 @@ pub(crate) unsafe fn grow_large(
     grown
 }
 
-/// Shrinks a block of a layout without units.
+/// Shrinks a block of a layout without units. If that fails, the block is unchanged.
 ///
 /// # Safety
 /// The contract of `Allocator::shrink` holds. The block came from the operating system's pages and

@@ -74,7 +74,8 @@ fn heap_that_remembers(heaps: Heaps<'_>) -> &ThreadHeap {
 /// one millisecond.
 const WALKER_WAITS: usize = if cfg!(any(ephemera_loom, miri)) { 1 } else { 50 };
 
-/// Gives walkers time to move on, then trims again. Returns `false` if some units stayed.
+/// Gives walkers time to move on, then trims again. Returns `false` if walkers still protect some
+/// of the empty units.
 #[cold]
 fn wait_for_walkers(trim: impl Fn() -> bool) -> bool {
     #[cfg(not(ephemera_loom))]
@@ -96,7 +97,7 @@ pub(super) fn make_room_elsewhere(family: &Family) {
     trim_free_records(family);
 }
 
-/// Frees the empty units of records that no thread holds.
+/// Frees the family's empty units of records that no thread holds.
 pub(super) fn trim_free_records(family: &Family) {
     for lease in family.records().filter_map(Record::try_lease) {
         if let Some(ledger) = lease.record().data().ledger() {
@@ -113,7 +114,7 @@ pub(super) fn trim_free_records(family: &Family) {
 }
 
 /// Frees the empty units of this thread and of records that no thread holds, and asks running
-/// threads to free theirs. For a caller that is about to refuse a request.
+/// threads to free theirs. The caller is about to refuse a request.
 #[cfg(not(ephemera_loom))]
 pub(super) fn make_room_for_thread(family: &Family) {
     match (family.cell)().table() {

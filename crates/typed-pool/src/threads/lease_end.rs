@@ -16,8 +16,9 @@ use crate::heap::supply::LeftUnits;
 const UNMARK: Ordering =
     if cfg!(ephemera_weaken = "mail_unmark_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
-/// Releases a lease, then drains the inboxes once more, because a thread that pushed while the
-/// record was held left the drain to the holder.
+/// Releases a lease, then drains the inboxes if they have mail, because a thread that pushed while
+/// the record was held left the drain to the holder. Also frees the empty units that holders left
+/// ([`trim_rest`]).
 #[inline]
 pub(super) fn release(lease: Lease<'_, PoolRecord>) {
     let record = lease.record();
@@ -27,8 +28,8 @@ pub(super) fn release(lease: Lease<'_, PoolRecord>) {
     }
 }
 
-/// Releases the record of a scope that this thread leaves. Heaps without remote frees to drain keep
-/// their empty units.
+/// Releases the record of a scope that this thread leaves. The release drains the heaps that have
+/// remote frees, and frees their empty units. All other heaps keep their empty units.
 #[inline]
 pub(super) fn leave_scope(lease: Lease<'_, PoolRecord>) {
     if !cfg!(ephemera_weaken = "scope_is_left_without_a_look") {
@@ -52,22 +53,21 @@ pub(super) fn trim_record(record: &Record<PoolRecord>) {
     }
 }
 
-/// Returns whether a former holder of the record may have left empty units.
+/// Returns whether the record may contain empty units that [`trim_rest`] must free.
 #[inline]
 fn has_rest(data: &PoolRecord) -> bool {
     data.rest.get() != 0 || has_ended(data)
 }
 
-/// Frees the empty units that a former holder of the record left, because a walker protected them,
-/// or because they became empty when a momentary holder booked their frees, or because their scope
-/// ended while a thread held the record. The callers are the former holder after it releases its
-/// lease, a walker after its walk, the thread that ends the scope, and a thread that drained the
+/// Frees the empty units that a former holder of the record left. A walker protected these units,
+/// or a momentary holder booked their last frees, or their scope ended while a thread held the
 /// record.
 ///
-/// A fence separates the release from the reads of `walks` and `ended`. On the other thread, a
-/// fence separates the writes of these words from the check of the lease. Therefore either the
-/// former holder sees the write and trims again, or the other thread sees a free record and trims
-/// it.
+/// A former holder calls this function after its release, a walker after it has written `walks`,
+/// and a thread that ends a scope after it has written `ended`. A fence separates the release from
+/// the former holder's reads of these words, and another fence separates each write from the check
+/// of the lease. Therefore either the former holder sees the write and trims again, or the other
+/// thread sees a free record and trims it.
 #[cold]
 #[inline(never)]
 pub(super) fn trim_rest(record: &Record<PoolRecord>) {
@@ -136,8 +136,8 @@ pub(super) fn end_scope(record: &Record<PoolRecord>) {
 
 /// Drains the record of a heap to which this thread has pushed, if no thread holds the record.
 /// Without this call, the groups in the inbox would wait until a thread leases the record. Also
-/// frees the empty units, because no thread allocates from them. A fence separates the push from
-/// this call.
+/// frees the empty units, because no thread allocates from them. A fence must separate the push
+/// from this call.
 #[inline]
 pub(super) fn drain_free_record(heap: &ThreadHeap) {
     let record = heap.record();
@@ -151,15 +151,15 @@ pub(super) fn drain_free_record(heap: &ThreadHeap) {
 }
 
 /// Marks a scope's record to which this thread has pushed. The thread that releases the record
-/// checks the mark. A fence separates the push from this call.
+/// checks the mark. A fence must separate the push from this call.
 #[cold]
 #[inline(never)]
 fn mark_mail(data: &PoolRecord) {
     if cfg!(ephemera_weaken = "mail_mark_is_stored") {
         data.mailed.store(1, Ordering::Relaxed);
     } else if !cfg!(ephemera_weaken = "scope_has_no_mail_mark") {
-        // Relaxed: the fence before this call publishes the push. This is an exchange because a
-        // store would end the release sequence of another thread's mark.
+        // Relaxed: the fence before this call publishes the push to the Acquire in `drain`. This is
+        // an exchange because a store would end the release sequence of another thread's mark.
         data.mailed.swap(1, Ordering::Relaxed);
     }
     if !cfg!(ephemera_weaken = "mail_mark_without_fence") {
@@ -169,8 +169,9 @@ fn mark_mail(data: &PoolRecord) {
     }
 }
 
-/// Frees the empty units that an earlier scope left on a record that this thread has just leased,
-/// if the thread that held the record when that scope ended has not freed them.
+/// Frees the empty units that an earlier scope left on a record that this thread has just leased.
+/// Such units exist if another thread held the record when that scope ended, and no thread has
+/// freed them yet.
 #[inline]
 pub(super) fn trim_ended(record: &Record<PoolRecord>) {
     if has_ended(record.data()) {
@@ -189,8 +190,9 @@ fn any_has_mail(data: &PoolRecord) -> bool {
     Heaps::of_data(data).flat_map(Heaps::used).any(ThreadHeap::has_mail)
 }
 
-/// Drains the inboxes of a record that this thread leases only for that. A unit with a live slot
-/// after a drain of its remote frees becomes abandoned, because no thread allocates from it.
+/// Drains the inboxes of a record that this thread has leased only to drain them. If a unit still
+/// has a live slot after its remote frees are booked, it becomes abandoned, because no thread
+/// allocates from it.
 pub(super) fn drain(record: &Record<PoolRecord>) {
     let mailed = &record.data().mailed;
     if mailed.load(Ordering::Relaxed) != 0 && !cfg!(ephemera_weaken = "mail_is_unmarked_last") {

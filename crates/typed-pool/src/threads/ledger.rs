@@ -21,8 +21,8 @@ const TRIMS: usize = 64;
 
 /// The divisors of the moving average of peaks, the usual peak. A scope with a higher peak raises
 /// the usual peak by 1/`RISE` of the difference, and a scope with a lower peak lowers it by
-/// 1/`FALL` of the difference. If all scopes of a program are large, only the first three therefore
-/// count as bursts. If one scope in a thousand is large, it always counts as a burst.
+/// 1/`FALL` of the difference. Therefore, if all scopes of a program are large, only the first
+/// three count as bursts. If one scope in a thousand is large, it always counts as a burst.
 const RISE: usize = 8;
 const FALL: usize = 64;
 
@@ -125,7 +125,7 @@ impl Ledger {
         self.counting
     }
 
-    /// Returns the number of the current scope, which is not 0.
+    /// Returns the number of the current scope, which is at least 1, or 0 before the first scope.
     pub(crate) fn birth(&self) -> u64 {
         self.birth.load(Ordering::Relaxed)
     }
@@ -152,8 +152,8 @@ impl Ledger {
     }
 
     /// Compares the peak of the scope that ends with the usual peak, then updates the usual peak.
-    /// Returns the peak in bytes if the scope is a burst, because the next scopes probably do not
-    /// need that much memory. Returns `None` for any other scope.
+    /// If the scope is a burst, returns its peak in bytes: the next scopes probably need less
+    /// memory. Returns `None` for any other scope.
     pub(crate) fn note_peak(&self) -> Option<usize> {
         let (peak, usual) = (self.peak(), self.usual.load(Ordering::Relaxed));
         let next = match peak.checked_sub(usual) {
@@ -181,7 +181,8 @@ impl Ledger {
     }
 
     /// Returns whether `bytes` more would exceed the limit and the thread should first free its
-    /// empty units of the scope. Returns `true` at most [`TRIMS`] times for each scope.
+    /// empty units of the scope. Returns `true` at most [`TRIMS`] times for each scope, and never
+    /// after the scope has exceeded its limit.
     #[inline]
     pub(crate) fn may_trim_for(&self, bytes: usize) -> bool {
         let limit = self.limit.load(Ordering::Relaxed);

@@ -53,7 +53,8 @@ impl<'w> Heaps<'w> {
     }
 
     /// Returns the [`HeapOwner`] of a unit's heap, for the calling thread, if that heap is in this
-    /// table and the thread may write the unit's words.
+    /// table and the unit's owner word has no tag. Returns `None` for any other unit, for example
+    /// an abandoned one.
     ///
     /// # Safety
     /// These are the heaps of an allocator with size classes. They are a table on a record that the
@@ -74,8 +75,8 @@ impl<'w> Heaps<'w> {
         Some(unsafe { HeapOwner::new(heap) })
     }
 
-    /// Frees all empty units. Returns `false` if some stayed because a walker protected them for
-    /// too long.
+    /// Frees all empty units of these heaps. Returns `false` if some of them stay, because a walker
+    /// protects them.
     ///
     /// # Safety
     /// The calling thread holds the record.

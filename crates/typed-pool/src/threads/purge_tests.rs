@@ -56,8 +56,8 @@ fn publish_bundle_of_this_thread() {
 }
 
 /// The owner allocates values and drops those that `keeps` does not select. The test's thread drops
-/// the selected values and purges the units. Then the owner allocates again, and no slot must have
-/// two users.
+/// the selected values and purges the units. Then the owner allocates again and checks that no slot
+/// has two users.
 fn purged_after(keeps: fn(usize) -> bool) {
     take_turn();
     assert_eq!(IDLE_MS, 0);

@@ -13,7 +13,7 @@ pub(super) static REGISTRY: Registry<PoolRecord> =
     Registry::new([const { Record::new(PoolRecord::new()) }; FIRST], PoolRecord::new);
 
 impl Family {
-    /// Returns the records of threads, which may have tables of this family.
+    /// Returns the registry of the threads' records, which may have tables of this family.
     #[cfg(not(ephemera_loom))]
     #[expect(clippy::unused_self, reason = "under loom each family has its own")]
     pub(super) fn registry(&self) -> &'static Registry<PoolRecord> {

@@ -22,13 +22,14 @@ const SIZE: usize = if cfg!(miri) { 30_000 } else { 64 };
 const OTHER: usize = if cfg!(miri) { 20_000 } else { 128 };
 /// The size of a unit in bytes.
 const UNIT: usize = if cfg!(miri) { 256 << 10 } else { 32 << 10 };
-/// The number of units to which a heap grows so that its units rest.
+/// The number of units that a heap grows to, about 2 MiB, in order to let emptied units rest before
+/// it reuses them.
 const RESTING: usize = (2 << 20) / UNIT;
 /// The maximum number of units of a heap that does not grow and has at most `BATCH` live values.
 const FEW: usize = if cfg!(miri) { 4 } else { 12 };
 /// The number of values in one hand-over: those of two units.
 const BATCH: usize = if cfg!(miri) { 14 } else { 1_000 };
-/// The number of hand-overs after which a heap does not grow any more.
+/// A number of hand-overs after which the heap does not grow any more.
 const MANY: usize = if cfg!(miri) { 48 } else { 1_000 };
 
 type Bytes<const SIZE: usize, A> = Box<MaybeUninit<[u8; SIZE]>, A>;

@@ -83,8 +83,8 @@ impl ScopeRef {
         }
     }
 
-    /// Enters the scope through a record other than its first one, unless the thread is in the
-    /// scope already.
+    /// Enters the scope through any of its records, or through a new one, unless the thread already
+    /// allocates from the scope.
     #[cold]
     #[inline(never)]
     fn enter_any_record(&self) -> Result<Option<Entered>, AllocError> {
@@ -106,9 +106,10 @@ impl ScopeRef {
         Ok(Some(Entered { lease: Some(lease), thread: PhantomData }))
     }
 
-    /// Frees the scope's empty units, then calls `read` with the ledger. A thread that still holds
-    /// a record of the scope frees that record's empty units when it leaves the scope. If this is
-    /// the only reference, the scope ends, and some empty units may stay for the next scope.
+    /// Frees the scope's empty units, then calls `read` with the ledger and returns the result of
+    /// `read`. A thread that still holds a record of the scope frees that record's empty units when
+    /// it leaves the scope. If `self` is the only reference, the scope ends, and some empty units
+    /// may stay for the next scope.
     pub(crate) fn finish<R>(self, read: impl FnOnce(&Ledger) -> R) -> R {
         let heaps = self.0;
         if heaps.users.is_one() {

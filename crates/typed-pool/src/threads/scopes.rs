@@ -138,7 +138,8 @@ fn place() -> &'static UnusedPlace<ScopeHeaps> {
 }
 
 /// Frees the units that the heaps in the calling thread's place keep for the thread's next scope.
-/// If the thread `ends`, moves the heaps from the place to the list of unused heaps.
+/// If the thread `ends`, or if the place has been filled again, moves the heaps to the list of
+/// unused heaps.
 pub(super) fn trim_place(ends: bool) {
     if let Some(heaps) = place().take() {
         heaps.free_kept_units();
@@ -176,8 +177,8 @@ impl ScopeHeaps {
 
     #[cold]
     pub(super) fn make(counting: bool) -> Option<&'static Self> {
-        // This call registers the fork handler. A forked child must distinguish its memory from
-        // that of the parent's other threads.
+        // This call registers the fork handler. Through the handler, a forked child recognises a
+        // gate that another thread of its parent held.
         let _ = ephemera_prim::fork::generation();
         let heaps = permanent(Self {
             ledger: Ledger::new(counting),
@@ -206,7 +207,7 @@ impl ScopeHeaps {
         self.lease_or_wait(core::hint::spin_loop)
     }
 
-    /// Leases the first record if no thread holds it.
+    /// Leases the first record. Returns `None` if a thread holds it, or if there is no record yet.
     #[inline]
     pub(super) fn lease_first(&'static self) -> Option<Lease<'static, PoolRecord>> {
         follow(&self.records)?.record.try_lease()
@@ -228,9 +229,9 @@ impl ScopeHeaps {
         first.or_else(|| self.add())
     }
 
-    /// Leases the first record if no thread holds it, else the record that this thread remembers,
-    /// else any other. A thread therefore usually tries at most two records, even if many threads
-    /// are in the scope.
+    /// Leases the first record if no thread holds it. Otherwise tries the record that this thread
+    /// remembers, then all others. Returns `None` if threads hold all of them. A thread usually
+    /// tries at most two records, even if many threads are in the scope.
     fn try_lease(&'static self) -> Option<Lease<'static, PoolRecord>> {
         if let Some(lease) = self.lease_first() {
             return Some(lease);
@@ -283,11 +284,11 @@ impl ScopeHeaps {
     }
 
     /// Ends the scope: frees its empty units, calls `read` with the ledger, and puts the heaps into
-    /// the pool.
+    /// the pool. Returns the result of `read`.
     ///
-    /// If many scopes have ended on these heaps and the thread's place is empty, the heaps keep up
-    /// to `KEPT_BYTES` of units for the next scope. `aside` says whether these heaps also set their
-    /// fronts aside.
+    /// The heaps keep up to `KEPT_BYTES` of units for the next scope if many scopes have ended on
+    /// them, the scope does not count, and the thread has a record and an empty place. `aside` says
+    /// whether these heaps also set their fronts aside.
     pub(super) fn end<R>(&'static self, aside: bool, read: impl FnOnce(&Ledger) -> R) -> R {
         let counting = self.ledger.is_counting();
         // The exit hook of a thread frees the units that the heaps in its place keep. A thread

@@ -40,12 +40,13 @@ unsafe fn pages_outside_scopes(heaps: Heaps<'static>) -> Option<CachedPages> {
     Some(unsafe { CachedPages::new(Some(&data.spans)) })
 }
 
-/// Grows a large block in its span. Returns whether the block grew; if not, the block is unchanged.
+/// Grows a large block in its span, outside of scopes and under the limit. Returns whether the
+/// block grew; if not, the block is unchanged.
 ///
 /// # Safety
-/// `block` is a live block of the first layout, from the process's pages and on the family's
-/// account. The first layout is not of size zero, and the second one is not smaller. `heaps` is the
-/// value of this thread's cell of the family.
+/// `block` is a live block of layout `old`, from the process's pages and on the family's account.
+/// `old` is not of size zero, and `new.size()` is at least `old.size()`. `heaps` is the value of
+/// this thread's cell of the family.
 #[inline]
 unsafe fn grow_in_span(
     heaps: Heaps<'static>,
@@ -68,7 +69,8 @@ unsafe fn grow_in_span(
     if is_within {
         heaps.books().large(0, more, true);
         let (last, now) = (old.size() - 1, new.size() - 1);
-        // Only a growth beyond a power of two ends room. The highest set bits differ then.
+        // Only a growth beyond a power of two uses up the block's room. The highest set bits of
+        // `last` and `now` then differ.
         if last ^ now > last & now {
             // SAFETY: the caller passes the heaps that this thread's cell names.
             unsafe { note_growth(heaps, (old, new)) };
@@ -124,8 +126,8 @@ pub(crate) unsafe fn allocate_block(
 /// Frees a block of a layout without units, like [`deallocate_large`].
 ///
 /// # Safety
-/// `block` is a live block of this layout, from the process's pages and on the family's account.
-/// `heaps` is the value of this thread's cell of the family.
+/// `block` is a live block of this layout. Unless its size is zero, it came from the process's
+/// pages and is on the family's account. `heaps` is the value of this thread's cell of the family.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn deallocate_block(
@@ -136,7 +138,7 @@ pub(crate) unsafe fn deallocate_block(
 ) {
     // SAFETY: the caller passes the heaps that this thread's cell names.
     let pages = unsafe { pages_outside_scopes(heaps) };
-    // SAFETY: the caller passes a live block of the process's pages, and its size is not zero.
+    // SAFETY: the size is not zero, so the caller passes a live block of the process's pages.
     let Some(pages) = pages.filter(|_| layout.size() == 0 || !unsafe { Charge::is_noted(block, layout) })
     else {
         // SAFETY: the caller passes a live block of this layout, which is on the family's account.

@@ -67,8 +67,8 @@ pub(crate) struct PoolRecord {
     /// The cache of a scope's record stays empty, because a thread in a scope uses the cache of its
     /// own record.
     pub(super) spans: SpanCache,
-    /// The number of bytes that other threads have pushed to these heaps. The pushing threads write
-    /// this count, so it has its own cache line.
+    /// The number of bytes that other threads have pushed to the heaps of this record. The pushing
+    /// threads write this count, so it has its own cache line.
     #[cfg(not(ephemera_loom))]
     pub(super) pushed: CachePadded<PushedBytes>,
 }
@@ -142,8 +142,8 @@ pub(crate) struct ThreadHeap {
     /// Not zero if an empty unit stayed at the holder's last search for room, because a walker
     /// protected the unit. Only the first heap of a table uses it.
     pub(super) waited: OwnerUsize,
-    /// The counts of large blocks by the record's holders. Only the first heap of a table uses
-    /// them.
+    /// The counts of the large blocks that the record's holders allocated and freed. Only the first
+    /// heap of a table uses them.
     pub(super) tally: LargeTally,
     /// A bit for each heap of the table that may have had a unit. Only the first heap of a table
     /// uses it.
@@ -281,7 +281,8 @@ pub struct FamilyCell {
     pub(super) heaps: Cell<*const ThreadHeap>,
     pub(super) table: Cell<*const ThreadHeap>,
     /// A scope's record that the thread leased earlier, or null. If the thread enters that scope
-    /// again, it tries to lease this record, because the record has the thread's own blocks.
+    /// again, it tries to lease this record, because the thread's own blocks are in the units of
+    /// this record.
     pub(super) last: Cell<*const Record<PoolRecord>>,
 }
 

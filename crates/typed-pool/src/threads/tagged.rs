@@ -1,9 +1,9 @@
 //! `TaggedSum`: a sum that belongs to one scope at a time.
 //!
 //! Scopes that use the same heaps, one after another, share one word. When the next scope begins,
-//! other threads may still free blocks of the earlier scope, and these frees must not subtract from
-//! the new sum. The word therefore also holds the low bits of the current scope's number, and each
-//! subtraction compares these bits in the same atomic operation.
+//! other threads may still free blocks of the earlier scope, and these frees must not change the
+//! new sum. The word therefore also holds the low bits of the current scope's number, and a free
+//! compares these bits in the atomic operation that changes the sum.
 
 use ephemera_prim::sync::{AtomicU64, Ordering, change_if};
 

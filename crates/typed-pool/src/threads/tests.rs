@@ -93,7 +93,7 @@ fn an_empty_unit_kept_by_another_thread_allows_another_search() {
     assert_eq!(Limited.stats().bytes_held, 0);
 }
 
-// A 32-bit target may have memory for the largest layout, and Miri serves even this one.
+// A 32-bit target may have memory for the largest layout, and Miri serves even that layout.
 #[cfg(all(target_pointer_width = "64", not(miri)))]
 #[test]
 fn a_refusal_without_a_limit_is_not_remembered() {

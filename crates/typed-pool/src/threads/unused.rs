@@ -48,8 +48,8 @@ const PUT: Ordering = order_unless(cfg!(ephemera_weaken = "unused_place_put_rela
 // ORDERING: Acquire. Pairs with the Release in `UnusedPlace::put`: this thread sees the last user's
 // work.
 const TAKE: Ordering = order_unless(cfg!(ephemera_weaken = "unused_place_take_relaxed"), Ordering::Acquire);
-// ORDERING: Release. Pairs with the Acquire fence in `Users::remove`, in the last user. Publishes:
-// this user's work.
+// ORDERING: Release. Pairs with the Acquire in `Users::is_one`, and with the Acquire fence that the
+// last user runs in `Users::remove`. Publishes: this user's work.
 const REMOVE: Ordering = order_unless(cfg!(ephemera_weaken = "scope_users_relaxed"), Ordering::Release);
 
 /// The word of an item that is in use and not on the list.
@@ -82,8 +82,8 @@ impl<T> Listing<T> {
         }
     }
 
-    /// Marks the item as unused. Returns whether the caller must push it, because it is not on the
-    /// list.
+    /// Marks the item as unused. Returns `true` if the item is not on the list; the caller must
+    /// then push it.
     fn mark_unused(&self) -> bool {
         // ORDERING: `MARK_UNUSED`. Pairs with `Listing::take_listed` and `Listing::unlist`.
         self.word.swap(LISTED, MARK_UNUSED) == UNLISTED
@@ -95,8 +95,8 @@ impl<T> Listing<T> {
         self.word.compare_exchange(LISTED, LISTED_IN_USE, TAKE_LISTED, Ordering::Relaxed).is_ok()
     }
 
-    /// Marks an item that the caller has removed from the list. Returns whether the item was
-    /// unused. If so, the caller is its user from now on.
+    /// Marks the item as not on the list, after the caller has removed it. Returns whether the item
+    /// was unused. If so, the caller is its user from now on.
     fn unlist(&self) -> bool {
         // ORDERING: `UNLIST`. Pairs with `Listing::mark_unused`.
         self.word.swap(UNLISTED, UNLIST) == LISTED
@@ -157,8 +157,8 @@ impl<T: ListedItem + 'static> UnusedList<T> {
     /// the caller read `first`. Only the thread at the gate may call this.
     fn remove(&self, first: &'static T) -> bool {
         // The item keeps its link, because it is on the list. Relaxed: the Acquire in
-        // `UnusedList::first` also sees the items below, since each exchange continues the release
-        // sequences of the earlier pushes.
+        // `UnusedList::first` also sees the items below, because each exchange continues the
+        // release sequences of the earlier pushes.
         let below = first.listing().below.load(Ordering::Relaxed);
         let item = ptr::from_ref(first).cast_mut();
         self.first.compare_exchange(item, below, Ordering::Relaxed, Ordering::Relaxed).is_ok()
@@ -187,6 +187,7 @@ impl<T: ListedItem + 'static> UnusedList<T> {
     }
 
     /// Shuts the gate until the result is dropped, like a thread that is preempted at the gate.
+    /// Returns `None` if the gate is already shut.
     #[cfg(test)]
     pub(super) fn shut(&self) -> Option<Pass<'_>> {
         self.gate.enter()
@@ -262,7 +263,7 @@ impl Users {
     /// Removes a user. Returns whether it was the last one. The last user sees the work of all
     /// others.
     pub(super) fn remove(&self) -> bool {
-        // ORDERING: `REMOVE`. Pairs with the fence in `Users::remove`.
+        // ORDERING: `REMOVE`. Pairs with the fence below, and with the Acquire in `Users::is_one`.
         let last = self.0.fetch_sub(1, REMOVE) == 1;
         if last && !cfg!(ephemera_weaken = "last_user_without_fence") {
             // ORDERING: Acquire fence. Pairs with the Release in `Users::remove`.

@@ -114,13 +114,14 @@ pub(super) fn look_after_all(record: &Record<PoolRecord>) {
 }
 
 /// The number of a heap's units that other threads must empty during a round for the heap's units
-/// to rest. If one thread hands all of its blocks over to another, that number is 7 or more, even
-/// if queued units become fronts too. If all threads free random blocks, it is 1.
+/// to rest. If one thread hands all of its blocks over to another, the other thread empties 7 units
+/// or more in a round, even if queued units become fronts too. If all threads free random blocks,
+/// other threads empty 1.
 const LEAST_EMPTIED: u16 = if cfg!(ephemera_weaken = "units_rest_at_once") { 1 } else { 4 };
 
 /// Decides which heap of a table lets its units rest during the next round. A heap whose units rest
 /// stays the chosen one while other threads empty at least [`LEAST_EMPTIED`] of its units in each
-/// round. After that, the next one is the heap with the most emptied units, if they are enough.
+/// round. Then the heap with the most emptied units replaces it, if these are at least as many.
 ///
 /// # Safety
 /// The calling thread holds the table's record.

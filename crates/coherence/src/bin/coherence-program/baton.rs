@@ -20,7 +20,7 @@ struct Baton {
 }
 
 impl Baton {
-    /// Waits until all threads have started and this thread has the turn.
+    /// Waits until all threads are spawned and the calling thread, number `core`, has the turn.
     fn wait(&self, core: usize) {
         loop {
             // ORDERING: Acquire. Pairs with the Release in `Baton::pass`: this thread sees the work
@@ -32,7 +32,7 @@ impl Baton {
         }
     }
 
-    /// Passes the turn to the thread of a core.
+    /// Passes the turn to the thread with number `core`.
     fn pass(&self, core: usize) {
         // ORDERING: Release. Pairs with the Acquire in `Baton::wait`. Publishes: the work of this
         // thread.
@@ -43,9 +43,10 @@ impl Baton {
     }
 }
 
-/// Runs all rounds of a workload. In each round, each thread has one turn. `start` runs on each
-/// thread, and returns a closure. The closure does one turn: it takes the number of the round, and
-/// returns its number of operations. A warm-up comes before the counted rounds.
+/// Runs a workload: a warm-up, and then the counted rounds. In each round, each thread has one
+/// turn. Each thread calls `start` with its number. `start` returns a closure that does one turn:
+/// it takes the number of the round, and returns how many operations it did. Prints the number of
+/// counted operations for the reader of the log.
 pub(crate) fn in_turns<T: FnMut(u64) -> u64>(run: &TracedRun, start: impl Fn(usize) -> T + Sync) {
     let (baton, start, warm) = (&Baton::default(), &start, run.rounds.div_ceil(2).max(WARM));
     trace::tell_statics();
@@ -68,7 +69,8 @@ pub(crate) fn in_turns<T: FnMut(u64) -> u64>(run: &TracedRun, start: impl Fn(usi
             }
             baton.pass((core + 1) % run.threads);
         }
-        // The threads also take turns here, because each frees its remaining blocks.
+        // Dropping the closure frees the thread's remaining blocks, so the threads take turns here
+        // too.
         baton.wait(core);
         drop(turn);
         baton.pass((core + 1) % run.threads);

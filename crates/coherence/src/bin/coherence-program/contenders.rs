@@ -15,8 +15,8 @@ use typed_pool::{PooledAllocator, PooledBox, pooled};
 use crate::traced::{LARGEST, TracedAllocator, TracedRun};
 use crate::workloads;
 
-/// Runs a workload over the contender with this key. Returns `None` if the program was built
-/// without such a contender.
+/// Runs a workload over the contender with this key. Returns `None`, without running anything, if
+/// this build has no such contender.
 pub(crate) fn run(key: &str, run: &TracedRun) -> Option<()> {
     match key {
         "glibc" => workloads::run(&Global(System), run),
@@ -49,8 +49,8 @@ unsafe impl Send for TracedBlock {}
 
 impl Drop for TracedBlock {
     fn drop(&mut self) {
-        // SAFETY: the allocator that `free` calls made the block with this layout. The block is
-        // live, because only this drop frees it.
+        // SAFETY: the allocator that `free` calls allocated the block with this layout. The block
+        // is live, because only this drop frees it.
         unsafe { (self.free)(self.ptr, self.layout) };
     }
 }
@@ -73,7 +73,7 @@ impl TracedBlock {
     }
 }
 
-/// Reads a byte of each cache line.
+/// Reads every 64th byte.
 #[inline(always)]
 fn look(bytes: &[u8]) {
     black_box(bytes.iter().step_by(64).fold(0, |sum, byte| sum ^ byte));
@@ -83,8 +83,8 @@ fn layout(bytes: usize) -> Layout {
     Layout::from_size_align(bytes, 8).expect("the size is small")
 }
 
-/// Defines a wrapper of zero-sized allocators that implements [`TracedAllocator`]. Its items are
-/// [`TracedBlock`]s.
+/// Defines a type that wraps a zero-sized allocator and implements [`TracedAllocator`] with items
+/// of type [`TracedBlock`].
 macro_rules! of_blocks {
     ($name:ident: $api:ident, $alloc:expr, $free:expr) => {
         struct $name<A>(A);
@@ -119,7 +119,7 @@ of_blocks! {
     |alloc: &A, layout| NonNull::new(unsafe { alloc.alloc(layout) }),
     |ptr, layout| {
         let alloc = NonNull::<A>::dangling();
-        // SAFETY: `A` is zero-sized (`make` asserts it), so a dangling pointer is valid for it.
+        // SAFETY: `A` is zero-sized (`make` asserts it), so a dangling pointer to `A` is valid.
         let alloc = unsafe { alloc.as_ref() };
         // SAFETY: `TracedBlock::drop` passes a live block of this allocator with its layout.
         unsafe { alloc.dealloc(ptr.as_ptr(), layout) };
@@ -131,14 +131,14 @@ of_blocks! {
     |alloc: &A, layout| alloc.allocate(layout).ok().map(NonNull::cast),
     |ptr, layout| {
         let alloc = NonNull::<A>::dangling();
-        // SAFETY: `A` is zero-sized (`make` asserts it), so a dangling pointer is valid for it.
+        // SAFETY: `A` is zero-sized (`make` asserts it), so a dangling pointer to `A` is valid.
         let alloc = unsafe { alloc.as_ref() };
         // SAFETY: `TracedBlock::drop` passes a live block of this allocator with its layout.
         unsafe { alloc.deallocate(ptr, layout) };
     }
 }
 
-/// A value of 48 bytes, which its allocation does not initialise.
+/// A value of 48 bytes. Its bytes are uninitialised until `fill` writes them.
 pub(crate) struct Value(MaybeUninit<[u64; 6]>);
 
 impl Value {

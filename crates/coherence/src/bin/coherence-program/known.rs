@@ -1,5 +1,5 @@
-//! Workloads whose number of moved lines is known. They check the model, the marks and the reader
-//! of the log.
+//! Workloads for which the number of moved lines is known. Running them tests the model, the marks
+//! and the reader of the log.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,7 +18,7 @@ const LINE: usize = 8;
 #[repr(align(64))]
 struct SharedWords([AtomicU64; CORES * LINE]);
 
-/// Runs the workload of `run`, which must be one of [`TracedWorkload::KNOWN`].
+/// Runs `run.workload`, which must be one of [`TracedWorkload::KNOWN`].
 pub(crate) fn run(run: &TracedRun) {
     static WORDS: SharedWords = SharedWords([const { AtomicU64::new(0) }; CORES * LINE]);
     let distance = match run.workload {

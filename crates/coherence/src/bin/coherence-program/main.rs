@@ -2,7 +2,8 @@
 //! given number of threads.
 //!
 //! Its arguments are a contender, a workload, a number of threads and a number of rounds. Threads
-//! take turns, and marks tell the reader which thread runs and whether it is in the allocator.
+//! take turns, and marks tell the reader of the log which thread runs and whether that thread is in
+//! the allocator.
 
 #![expect(clippy::std_instead_of_core, reason = "a program of a host")]
 
@@ -21,7 +22,8 @@ use ephemera_coherence::catalogue::TracedWorkload;
 use self::traced::TracedRun;
 
 fn main() -> ExitCode {
-    // A thread that panicked would keep its turn, and the other threads would never stop waiting.
+    // Abort on a panic. A thread that panicked would keep its turn, and the other threads would
+    // never stop waiting.
     std::panic::set_hook(Box::new(|panic| {
         eprintln!("{panic}");
         std::process::abort();
@@ -39,7 +41,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the workload that the arguments name. Returns `None` if the arguments are invalid.
+/// Runs the workload that the arguments name. Returns `None`, without running anything, if the
+/// arguments are invalid or if this build does not have the contender.
 fn run(arguments: &[String]) -> Option<()> {
     let [contender, workload, threads, rounds] = arguments else { return None };
     let run = TracedRun {

@@ -19,7 +19,7 @@ pub(crate) fn mark(phase: Phase, core: usize) {
     compiler_fence(Ordering::SeqCst);
 }
 
-/// Runs a function within a phase. Then marks the phase `Outside`.
+/// Runs `work` in `phase`, then enters the phase `Outside`. Returns the result of `work`.
 #[inline(always)]
 pub(crate) fn within<R>(phase: Phase, core: usize, work: impl FnOnce() -> R) -> R {
     mark(phase, core);
@@ -31,7 +31,7 @@ pub(crate) fn within<R>(phase: Phase, core: usize, work: impl FnOnce() -> R) -> 
 /// Prints a fact. One call writes the whole line, because valgrind writes its log to the same file
 /// and could otherwise split the line.
 pub(crate) fn tell(fact: &Fact) {
-    // Best effort: a write fails only if nothing reads the log, and then nothing needs the fact.
+    // Best effort: if nothing reads the log, the write may fail, but then nothing needs the fact.
     let _ = stderr().write_all(fact.line().as_bytes());
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn tell_statics() {
         if name.starts_with('/') {
             file = name;
         }
-        // Zero-initialised variables lie in a nameless range that follows the ranges of the file.
+        // Zero-initialised variables lie in a nameless range that follows the ranges of their file.
         let of_file = name.starts_with('/') || (name.is_empty() && !file.is_empty());
         if of_file && rights.starts_with("rw") {
             tell(&Fact::Static(start..end));

@@ -2,7 +2,7 @@
 
 use ephemera_coherence::catalogue::TracedWorkload;
 
-/// The workload of a run, its number of threads, and its number of counted rounds.
+/// The parameters of a run: the workload, the number of threads, and the number of counted rounds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TracedRun {
     pub(crate) workload: TracedWorkload,
@@ -13,7 +13,7 @@ pub(crate) struct TracedRun {
 /// The largest requested size, in bytes.
 pub(crate) const LARGEST: usize = 512;
 
-/// An allocator with items that any thread may free, by dropping them.
+/// An allocator whose items any thread may free by dropping them.
 pub(crate) trait TracedAllocator: Sync {
     /// A block, a value or a buffer, which is freed when it is dropped.
     type Item: Send;
@@ -23,12 +23,12 @@ pub(crate) trait TracedAllocator: Sync {
     /// Creates the heap of a thread.
     fn heap(&self) -> Self::Heap;
 
-    /// Allocates an item. Contenders for values of one type ignore the size.
+    /// Allocates an item of `bytes` bytes. Contenders for values of one type ignore `bytes`.
     fn make(&self, heap: &mut Self::Heap, bytes: usize) -> Self::Item;
 
     /// Writes all bytes of an item.
     fn fill(item: &mut Self::Item);
 
-    /// Reads a byte of each cache line of a filled item.
+    /// Reads part of a filled item: every 64th byte, or the first word of a value.
     fn look(item: &Self::Item);
 }

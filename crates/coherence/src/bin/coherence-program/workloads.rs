@@ -1,5 +1,5 @@
-//! The workloads that run on a traced allocator. Each function passes `in_turns` a closure that
-//! prepares a thread and returns the work of one turn.
+//! The workloads that run on a traced allocator. The function of each workload passes `in_turns` a
+//! closure that prepares a thread and returns a second closure, which does one turn.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -23,8 +23,9 @@ const STAY: u64 = 4;
 /// The number of blocks that `fan` allocates in a turn for each freeing thread.
 const SHARE: u64 = 8;
 
-/// For each thread, the items that were sent to it and that it has not freed yet. The lists have
-/// room for all turns, so the program itself does not allocate while the model counts.
+/// For each thread, the items that were sent to it and that it has not freed yet. In `larson`, each
+/// list is an array of live items. The lists have room for all of their items, so the program
+/// itself does not allocate while the model counts.
 struct ItemMail<I>(Vec<Mutex<Vec<I>>>);
 
 impl<I> ItemMail<I> {
@@ -36,7 +37,7 @@ impl<I> ItemMail<I> {
         self.0[to].lock().unwrap_or_else(PoisonError::into_inner).push(item);
     }
 
-    /// Runs a function on the items that wait for the thread `of`.
+    /// Runs `work` on the list of the thread `of`, and returns the result.
     fn with<R>(&self, of: usize, work: impl FnOnce(&mut Vec<I>) -> R) -> R {
         work(&mut self.0[of].lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -56,7 +57,7 @@ impl<'a, C: TracedAllocator> Core<'a, C> {
         Self { contender, heap, index, rng: Xoshiro256PlusPlus::seed_from_u64(index as u64) }
     }
 
-    /// Allocates an item of 16 to 512 bytes and fills it.
+    /// Requests an item with a random size of 16 to 512 bytes, and fills it.
     fn make(&mut self) -> C::Item {
         let bytes = self.rng.random_range(16..=LARGEST);
         let mut item = within(Phase::Allocator, self.index, || self.contender.make(&mut self.heap, bytes));
@@ -97,8 +98,8 @@ fn own<C: TracedAllocator>(contender: &C, run: &TracedRun) {
     });
 }
 
-/// In each turn, a thread frees the items that other threads sent to it. Then it sends a batch,
-/// each item to the thread that `next` chooses.
+/// In each turn, a thread frees the items that were sent to it. Then it sends a batch, each item to
+/// the thread that `next` chooses.
 fn hand_over<C: TracedAllocator>(
     contender: &C,
     run: &TracedRun,
@@ -128,8 +129,8 @@ fn fan<C: TracedAllocator>(contender: &C, run: &TracedRun) {
             if index > 0 {
                 return 0;
             }
-            // Neighbouring blocks go to different threads. If there is no other thread, this thread
-            // frees them.
+            // Neighbouring blocks go to different threads if there are at least two other threads.
+            // If there is no other thread, this thread frees the blocks.
             let others = (threads - 1).max(1);
             for step in 0..SHARE as usize * others {
                 let item = core.make();

@@ -28,7 +28,8 @@ static REFUSE: AtomicUsize = AtomicUsize::new(NEVER);
 static HUGE: AtomicBool = AtomicBool::new(false);
 
 /// Sets the number of the call that will be refused, with 0 for none. Returns what remains of the
-/// previous number, which each call reduces by one: 0 if that call has been refused.
+/// previous number. Each call reduces the number by one, unless it is `usize::MAX`. The result 0
+/// means that the chosen call has been refused, or that no call was chosen.
 pub(super) fn refuse_call(number: usize) -> usize {
     REFUSE.swap(number, Ordering::Relaxed)
 }
@@ -62,7 +63,8 @@ pub(super) fn map(len: usize, align: usize) -> Option<NonNull<u8>> {
     Some(block)
 }
 
-/// Unmaps memory. If the operating system refuses, nothing has changed.
+/// Unmaps memory and returns `true`. If the operating system refuses, nothing changes, and the
+/// result is `false`.
 ///
 /// # Safety
 /// The bytes are a whole mapping by [`map`] or [`remap`], and nothing uses them any more.
@@ -75,9 +77,9 @@ pub(super) unsafe fn unmap(block: NonNull<u8>, len: usize) -> bool {
 /// Whether bytes are zero after a successful [`purge`].
 pub(super) const PURGED_IS_ZERO: bool = system::PURGED_IS_ZERO;
 
-/// Returns the pages of a range to the operating system. The bytes are zero afterwards if
-/// [`PURGED_IS_ZERO`] is true. If the system refuses, their content is unknown. A range that does
-/// not consist of whole pages is refused.
+/// Returns the pages of a range to the operating system, and reports whether that worked. The bytes
+/// are zero afterwards if [`PURGED_IS_ZERO`] is true. If the system refuses, their content is
+/// unknown. A range that does not consist of whole pages is refused.
 ///
 /// # Safety
 /// The range is in a mapping by [`map`], belongs to the caller, and its content is not needed.
@@ -87,14 +89,15 @@ pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
     is_whole_pages(block, len, page_size()) && !refused() && unsafe { system::purge(block, len) }
 }
 
-/// Returns whether a range consists of whole pages of this size. Otherwise, the system would purge
-/// all of the range's last page, which may have live bytes of the next span.
+/// Returns whether a range consists of whole pages of this size and is not empty. If the range
+/// ended inside a page, the system would purge this whole page, which may contain live bytes of the
+/// next span.
 fn is_whole_pages(block: NonNull<u8>, len: usize, page: usize) -> bool {
     (block.addr().get() | len) & (page - 1) == 0 && len != 0
 }
 
-/// Returns the pages of a range to the operating system, whichever code mapped them. The content of
-/// these pages is unknown afterwards.
+/// Returns the pages of a range to the operating system, whichever code mapped them, and reports
+/// whether that worked. The content of these pages is unknown afterwards.
 ///
 /// # Safety
 /// The range consists of accessible pages that belong to the caller, and its content is not needed.
@@ -104,7 +107,7 @@ pub(super) unsafe fn discard(block: NonNull<u8>, len: usize) -> bool {
     !refused() && unsafe { system::discard(block, len) }
 }
 
-/// The size of a page in bytes, or zero until the first call of [`page_size`].
+/// The size of a page in bytes, or zero until the first call to [`page_size`].
 static SIZE: AtomicUsize = AtomicUsize::new(0);
 
 /// Makes [`page_size`] return more than the size of the system's pages, for tests.

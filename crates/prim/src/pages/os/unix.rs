@@ -56,8 +56,9 @@ pub(super) unsafe fn unmap(block: NonNull<u8>, len: usize) -> bool {
     keeping_errno(|| unsafe { libc::munmap(block.as_ptr().cast(), len) == 0 })
 }
 
-/// Makes a system call, and restores `errno` afterwards. A program may free memory between a failed
-/// call and its read of `errno`, and that free may make a system call.
+/// Makes a system call, and on Linux, Apple's systems and FreeBSD restores `errno` afterwards. A
+/// program may free memory between a failed call and its read of `errno`, and that free may make a
+/// system call.
 fn keeping_errno<T>(call: impl FnOnce() -> T) -> T {
     #[cfg(any(target_os = "linux", target_vendor = "apple", target_os = "freebsd"))]
     {
@@ -151,8 +152,8 @@ pub(super) fn page_size() -> usize {
     usize::try_from(size).unwrap_or(super::GRAIN)
 }
 
-/// The clock of [`now_ms`]. The kernel updates it at each tick, and a thread reads it with a few
-/// loads.
+/// The clock of [`now_ms`]. The kernel updates this clock at each tick, and a thread reads the
+/// clock with a few loads.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const CLOCK: libc::clockid_t = libc::CLOCK_MONOTONIC_COARSE;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -174,8 +175,8 @@ const REGISTER_PRIVATE_EXPEDITED: libc::c_long = 1 << 4;
 
 #[cfg(target_os = "linux")]
 pub(super) fn fence_all_threads() -> bool {
-    // Only the first call of a process registers it. A forked child is registered too, or registers
-    // here.
+    // Only the first call in a process registers the process. A forked child is registered too, or
+    // registers here.
     membarrier(PRIVATE_EXPEDITED) || membarrier(REGISTER_PRIVATE_EXPEDITED) && membarrier(PRIVATE_EXPEDITED)
 }
 

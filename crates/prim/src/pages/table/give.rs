@@ -11,8 +11,8 @@ use crate::pages::{budget, map, os};
 impl Span {
     /// Frees the span. `dirty` says whether the span may hold old bytes.
     pub(in super::super) fn give(self, dirty: bool) {
-        // After the span's bit is set, another thread may unmap the superblock. Its words are never
-        // freed, so the rest of this function may use them.
+        // After the span's bit is set, another thread may unmap the superblock. The superblock's
+        // words are never freed, so this function may still use them.
         let (home, directory) = (self.home, self.home.directory());
         let empty = home.superblock.give(self.index, dirty, home.table().order().all_bits());
         directory.note_room(home.number(), dirty);
@@ -60,9 +60,9 @@ impl Home {
         }
     }
 
-    /// Unmaps the superblock if all of its spans are free, and returns whether it did. If the
-    /// operating system refuses, the superblock stays as it is. The caller passes the table,
-    /// because a superblock that was never open does not know its directory yet.
+    /// Unmaps the superblock if all of its spans are free, and returns whether this call unmapped
+    /// it. If the operating system refuses, the superblock stays as it is. The caller passes the
+    /// table, because a superblock that was never open does not know its directory yet.
     pub(super) fn unmap_if_empty(&self, table: &Table) -> bool {
         let Some((base, dirty)) = self.superblock.close(table.order().all_bits()) else { return false };
         // SAFETY: the base of an open superblock is not null (G2).

@@ -1,5 +1,5 @@
-//! A test with a signal handler that runs after every instruction of a note and records an event
-//! each time. The events and the note must not overwrite each other.
+//! A test with a signal handler that runs after every instruction of a note and tries to record an
+//! event each time. The events and the note must not overwrite each other.
 
 use core::arch::asm;
 use core::sync::atomic::Ordering::Relaxed;
@@ -24,7 +24,7 @@ fn write(stream: &Stream) {
     assert!(stream.write(THREAD, 0, &SEQUENCE, &call), "the packet has room");
 }
 
-/// Records an event, like a call of `malloc` in a signal handler.
+/// Records an event, like a call to `malloc` in a signal handler.
 extern "C" fn records(_: i32) {
     let words = tls::take();
     if words.stream == BUSY {

@@ -24,7 +24,8 @@ const CALLS: usize = 1_000;
 /// the ring has.
 const MOST: usize = 40;
 
-/// Returns a ring full of long-lived buffers, except for `window`, which is free.
+/// Returns a ring and its long-lived buffers. The buffers occupy all regions except for those in
+/// `window`, a range of region numbers.
 fn clogged(window: Range<usize>) -> (RingAl, Vec<FixedBufMut>) {
     let mut ring = RingAl::new(REGIONS * UNIT);
     let mut held: Vec<_> = (0..REGIONS).map(|_| ring.fixed(SMALL).unwrap()).collect();
@@ -120,7 +121,7 @@ fn bursts_at_the_end_of_the_store_amortize_the_cost_of_full_rounds() {
     assert!(all <= 50 * BATCH * 3 / 2 + 3 * REGIONS, "{all} guards for {} buffers", 50 * BATCH);
 }
 
-/// If almost no region is free, a request may sometimes need a full round. The average cost of a
+/// If almost no region is free, a request sometimes needs a full round. The average cost of a
 /// request stays low.
 #[test]
 fn frees_in_random_order_amortize_the_cost_of_full_rounds() {

@@ -14,7 +14,7 @@ fn ring_in(parked: &'static ParkedStores) -> RingAl {
     unsafe { RingAl::builder(256).try_build_in(parked) }.unwrap()
 }
 
-/// Returns `count` buffers, each from a ring that was dropped and has no other buffer.
+/// Returns `count` buffers. Each is the only buffer of a ring that was dropped.
 fn parked_buffers(parked: &'static ParkedStores, count: usize) -> Vec<FixedBufMut> {
     (0..count).map(|_| ring_in(parked).fixed(1).unwrap()).collect()
 }
@@ -128,8 +128,8 @@ fn unfinished_early_release_keeps_its_store() {
     assert_eq!(parked.count(), 0);
 }
 
-/// Each drop of a ring and each last release loads only a few guards, however many stores are
-/// parked.
+/// On average, the drop of a ring and a last release load only a few guards, however many stores
+/// are parked.
 #[test]
 fn dropping_rings_with_live_buffers_takes_linear_work() {
     for count in [100, 4_000] {

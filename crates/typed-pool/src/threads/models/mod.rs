@@ -206,8 +206,8 @@ fn loom_a_remote_and_a_local_free_in_one_unit_are_both_booked() {
     });
 }
 
-/// Two threads free both slots of a unit through one foreign word. The second bit joins the first
-/// in the word, unless the owner has already booked the first.
+/// Two threads each free one of the two slots of a unit, through one foreign word. The second bit
+/// joins the first in the word, unless the owner has already booked the first.
 #[test]
 fn loom_two_remote_frees_in_one_unit_are_both_booked() {
     check(|| {
@@ -226,7 +226,7 @@ fn loom_two_remote_frees_in_one_unit_are_both_booked() {
     });
 }
 
-/// Two slots that other threads freed are allocated again, each by one user after its last use.
+/// Two slots that other threads free are reused by one user each, only after their last use.
 #[test]
 fn loom_freed_slots_are_reused_after_their_last_use() {
     check(|| {

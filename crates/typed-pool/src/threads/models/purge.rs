@@ -29,7 +29,7 @@ impl Model {
 }
 
 impl Thread<'_> {
-    /// Returns the bytes of a unit of three slots.
+    /// Returns the size in bytes of a unit of three slots.
     fn unit_bytes(&self) -> usize {
         self.heaps.first().heap.spec().layout(3).size()
     }

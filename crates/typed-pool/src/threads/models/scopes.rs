@@ -35,7 +35,7 @@ impl Model {
     }
 }
 
-/// A thread leaves the scope during a remote free, and another thread enters it.
+/// A thread leaves the scope during a remote free, and another thread enters the scope.
 #[test]
 fn loom_a_remote_free_while_a_scope_changes_its_thread_is_booked() {
     check(|| {
@@ -152,8 +152,8 @@ fn loom_the_next_scope_adopts_a_unit_during_a_remote_free() {
     });
 }
 
-/// Two threads are in a scope. Both entered it from an outer scope, whose ledger must not change.
-/// Each thread holds less than the limit, and both together exceed the limit.
+/// Two threads enter a scope, both from an outer scope, whose ledger must not change. One unit is
+/// within the limit, but two units exceed it.
 #[test]
 fn loom_two_threads_that_reach_a_limit_together_mark_the_scope() {
     check(|| {

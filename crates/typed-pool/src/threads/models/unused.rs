@@ -116,7 +116,7 @@ fn loom_heaps_that_are_taken_beside_the_gate_have_one_user_each() {
     });
 }
 
-/// Two threads take the only item while the gate is shut.
+/// Two threads try to take the only item without the gate.
 #[test]
 fn loom_heaps_are_taken_by_one_thread_after_the_other() {
     with_pool(|pool, [item, _]| {
