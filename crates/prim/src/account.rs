@@ -193,8 +193,8 @@ impl SharedBytes {
 #[derive(Debug)]
 pub struct SharedAccount {
     bytes: SharedBytes,
-    /// The number of times that a heap kept an empty unit under a limit, plus the number of changes
-    /// of the limit.
+    /// One more than the number of times that a heap kept an empty unit under a limit, plus the
+    /// number of changes of the limit.
     spares: AtomicUsize,
     large_blocks: AtomicUsize,
     large_bytes: AtomicUsize,
@@ -207,7 +207,7 @@ impl SharedAccount {
         pub fn new() -> Self {
             Self {
                 bytes: SharedBytes::new(UNLIMITED),
-                spares: AtomicUsize::new(0),
+                spares: AtomicUsize::new(1),
                 large_blocks: AtomicUsize::new(0),
                 large_bytes: AtomicUsize::new(0),
             }

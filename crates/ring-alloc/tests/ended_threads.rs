@@ -109,9 +109,11 @@ fn next_thread_allocates_beside_chunks_that_count_down() {
     drop((first, last));
     let blocks = thread::spawn(move || {
         // This thread has no record yet, so its frees are remote frees, which count down in those
-        // two chunks. Its first allocation leases the ended thread's record.
+        // two chunks. Its first allocation leases the ended thread's record, and the frees after
+        // that allocation meet the same chunks as the holder of the record.
         blocks.truncate(20);
         blocks.extend(all());
+        blocks.drain(..10);
         blocks
     });
     let blocks = blocks.join().expect("no panic");

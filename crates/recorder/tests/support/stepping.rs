@@ -46,9 +46,9 @@ fn is_quiet(context: *mut c_void) -> bool {
     unsafe { libc::sigismember(mask, libc::SIGUSR1) == 1 }
 }
 
-/// Calls `body`, and runs `handler` after each instruction of `body`.
+/// Calls `body`, and runs `handler` after each instruction of `body`. This function allocates
+/// nothing, so `body` may contain the first allocation of its thread.
 fn stepwise(handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void), body: fn()) {
-    find_code();
     // SAFETY: the structure has only integers, for which zeros are valid.
     let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
     action.sa_sigaction = handler as *const () as usize;
@@ -74,6 +74,7 @@ pub(super) fn allocates() {
             unsafe { libc::free(block) };
         }
     }
+    find_code();
     stepwise(handler, || churn(50));
     // The handler's calls fill a packet and begin the next one.
     println!("{}", MET.load(Relaxed));
@@ -134,6 +135,7 @@ pub(super) fn forks() {
     }
     // SAFETY: the function has no preconditions.
     PARENT.store(unsafe { libc::getpid() } as usize, Relaxed);
+    find_code();
     join(start(body));
     println!("{}", FORKS.load(Relaxed));
     assert!(FORKS.load(Relaxed) > 20 || CODE[1].load(Relaxed) == 0, "the handler ran");
