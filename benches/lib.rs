@@ -1,9 +1,10 @@
 //! Runs the harness's workloads under criterion, which keeps the history of each benchmark as HTML
-//! pages. The bench target of each crate only calls [`run`].
+//! pages. Each bench target only calls [`run`].
 //!
 //! Criterion measures one allocator after another. If the host slows down during the run, the later
 //! allocators look slower. Use criterion to compare an allocator with its own past. To rank several
-//! allocators, use `cargo xtask bench`, which interleaves the same functions and compares pairs.
+//! allocators, use `cargo xtask bench`, which interleaves the same functions and compares paired
+//! samples.
 
 use core::hint::black_box;
 use core::time::Duration;
@@ -14,8 +15,9 @@ use bench_harness::contenders::{self, TWIN};
 use bench_harness::workloads::{Context, Corpus, Document, Scale, Sources, WorkloadSpec, catalogue};
 use criterion::Criterion;
 
-/// Runs the quick workloads of `class` that the command line selects. Each workload is a benchmark
-/// group, with one function for each contender that can run the workload.
+/// Runs the quick workloads of `class` that the command line selects, except those that need a
+/// process for each contender. Each workload is a benchmark group, with one function for each
+/// contender that can run the workload.
 pub fn run(class: ContenderClass) {
     let mut criterion = Criterion::default()
         .sample_size(20)
@@ -48,8 +50,8 @@ fn all(class: ContenderClass, criterion: &mut Criterion) {
             if index == TWIN || missing.is_some() {
                 continue;
             }
-            // Builds the cell when criterion first runs the function, so that cells which a filter
-            // leaves out are never built.
+            // Build the cell when criterion first runs the function. Criterion never runs a
+            // function that the filter leaves out.
             let mut cell = None;
             group.bench_function(entry.key, |bencher| {
                 let cell = cell.get_or_insert_with(|| (entry.timed)(spec, &context));

@@ -110,15 +110,15 @@ pub(crate) struct ProgramOptions {
     pub(crate) record: bool,
 }
 
-/// Runs the harness over the workloads.
+/// Runs the harness over the workloads, and returns whether it succeeded.
 pub(crate) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {
     let arguments = options.passed(ws)?;
     measuring(ws, options.thin)?.args(arguments).run()
 }
 
 /// Builds the harness for measurements, and returns the command that runs it. With `thin`, the
-/// build takes less time and has fewer contenders. `bench` and `replay` share this build, so
-/// neither rebuilds it after the other.
+/// build takes less time and has fewer contenders. `bench` and `replay` share the build of each
+/// profile, so neither rebuilds it after the other.
 pub(crate) fn measuring(ws: &Workspace, thin: bool) -> Result<Cmd> {
     if let Some(left_out) = Support::detect(ws).told() {
         eprintln!("{left_out}");
@@ -146,7 +146,7 @@ pub(crate) fn last_is_thin(ws: &Workspace) -> bool {
 }
 
 /// Returns whether a replay uses the build with `--thin`. `last` is the profile of the last build,
-/// or `None` if there is no such build.
+/// or `None` if nothing was built for measurements.
 fn is_thin(last: Option<&str>) -> bool {
     last.is_none_or(|profile| profile == THIN)
 }
@@ -231,8 +231,8 @@ impl BenchOptions {
 }
 
 /// Returns the command that builds or runs the harness: `what` is `build` or `run`. With `peers`,
-/// the harness has these contenders in Rust, and those in C and C++ that can be built here. Without
-/// `peers`, the harness is built without features.
+/// the harness has these contenders in Rust, and those in C and C++ that can be built here. If
+/// `peers` is `None`, the harness is built without features.
 pub(crate) fn harness(ws: &Workspace, what: &str, profile: &str, peers: Option<RustPeers>) -> Result<Cmd> {
     if !ws.package(HARNESS)?.bins.iter().any(|bin| bin == RUNNER) {
         bail!("the package {HARNESS} has no program {RUNNER}: this checkout is not complete");

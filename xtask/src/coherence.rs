@@ -50,8 +50,8 @@ pub(crate) struct CoherenceOptions {
     record: bool,
 }
 
-/// Counts the events of the runs that the options choose, and prints the tables. Returns `false`
-/// if a run gave no figure.
+/// Counts the events of the runs that the options choose, and prints the tables. Returns whether
+/// every run gave a figure.
 pub(crate) fn main(ws: &Workspace, options: &CoherenceOptions) -> Result<bool> {
     let mut plan = options.plan()?;
     let traced = run::prepare(ws, &mut plan.contenders)?;
@@ -68,7 +68,8 @@ pub(crate) fn main(ws: &Workspace, options: &CoherenceOptions) -> Result<bool> {
 }
 
 impl CoherenceOptions {
-    /// Returns the runs that the options choose.
+    /// Returns the runs that the options choose, or an error if the model lacks a chosen number of
+    /// cores or a chosen name is unknown.
     fn plan(&self) -> Result<Plan> {
         if let Some(threads) = self.threads.iter().find(|threads| !(1..=CORES).contains(*threads)) {
             bail!("--threads {threads}: the model has 1 to {CORES} cores");
@@ -87,7 +88,8 @@ impl CoherenceOptions {
     }
 }
 
-/// Returns the indices of the chosen names, or of all names if none is chosen.
+/// Returns the indices in `known` of the chosen names, or all indices if `names` is empty. Returns
+/// an error that names `option` if a name is unknown.
 fn chosen(names: &[String], option: &str, known: &[&str]) -> Result<Vec<usize>> {
     if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
         bail!("{option} {name}: there are {}", known.join(", "));

@@ -1,6 +1,7 @@
 //! `cargo xtask controls`: runs the negative controls. Each control weakens one ordering, bound or
-//! step by a cfg, and names a test. The test must pass without the cfg and fail with the cfg. If an
-//! earlier step of `ci` has run the test without the cfg, the control does not repeat that run.
+//! step by a cfg, and names a test. The test must pass without the cfg and fail with the cfg. If
+//! all tests of the control's kind and package have passed in an earlier step of `ci`, the control
+//! runs the test only with the cfg.
 
 pub(crate) mod passed;
 pub(crate) mod table;
@@ -68,7 +69,8 @@ pub(crate) fn main(ws: &Workspace, options: &ControlsOptions) -> Result<bool> {
     Ok(run(ws, steps(ws, chosen)?))
 }
 
-/// Returns a step for each control that `wanted` accepts. An empty table gives one step that fails.
+/// Returns a step for each control that `wanted` accepts. For an empty table, returns one step that
+/// fails.
 pub(crate) fn steps(ws: &Workspace, wanted: impl Fn(&Control) -> bool) -> Result<Vec<Step<'static>>> {
     let all = load(ws)?;
     if all.is_empty() {

@@ -9,9 +9,9 @@ use crate::workspace::Workspace;
 /// The package of the harness. Its default features build every contender.
 pub(crate) const HARNESS: &str = "bench-harness";
 
-/// Returns `cargo` with the variable that builds only one of jemalloc's two static libraries. The
-/// makefile compiles each file once for each library, and `tikv-jemalloc-sys` links only the
-/// chosen one, except on Windows.
+/// Returns `cargo`, on Unix with a variable that makes jemalloc's makefile build only one of two
+/// static libraries. The makefile compiles each file once for each library, and `tikv-jemalloc-sys`
+/// links only the chosen one on Unix.
 pub(crate) fn one_library(cargo: Cmd) -> Cmd {
     if cfg!(unix) { cargo.env_append("MAKEFLAGS", "-- STATIC_LIBS=lib/libjemalloc_pic.a") } else { cargo }
 }
@@ -48,14 +48,15 @@ enum PeerNeed {
     Cmake,
 }
 
-/// A feature of the harness and the contenders that it builds.
+/// A feature of the harness, and the contenders that the feature adds.
 struct Feature {
     name: &'static str,
     contenders: &'static str,
     needs: &'static [PeerNeed],
 }
 
-/// The features of the harness for contenders in C and C++, in the order of messages.
+/// The features of the harness for contenders in C and C++, in the order in which messages list
+/// them.
 const FEATURES: [Feature; 2] = [
     Feature {
         name: "c-peers",
@@ -223,8 +224,8 @@ mod tests {
         assert_eq!(arguments, ["--no-default-features", "--features=more-rust-peers"]);
     }
 
-    /// The tests must also pass in a build without the other contenders, which take the longest to
-    /// build.
+    /// The harness's tests must also pass without the contenders of `MORE_PEERS`, which take the
+    /// longest to build.
     #[test]
     fn tests_of_the_harness_name_known_contenders_only() {
         let harness = Workspace::load().unwrap().root.join("crates").join(HARNESS);

@@ -1,5 +1,5 @@
-//! Tests of the example programs. Each example is a test that `test/unit` runs. At least two
-//! examples of each crate compare the crate with the global heap and print the saving.
+//! Tests of the example programs. Each example contains a test that `test/unit` runs. At least two
+//! examples of each published crate compare the crate with the global heap and print the saving.
 
 use std::fs;
 

@@ -34,7 +34,8 @@ const IN_CI: &str = "^(S1/pair/(64|1024|8192)|S2/batch/100x16|W/window/1024x136|
 |S2-set/insert|S1-buffers/(fixed/64|extend|freeze)|S7-buffers/packet/1024)$";
 
 /// Counts instructions, and compares the counts with the record or writes a new record. Returns
-/// `true` if no count exceeds its record, or if a new record was written.
+/// `false` if a count exceeds the bounds of its record, or if no contender of this workspace was
+/// counted. Returns `true` otherwise, also if the counts are not comparable with the record.
 pub(crate) fn main(ws: &Workspace, options: &bench::BenchOptions) -> Result<bool> {
     let counts = count(ws, options)?;
     let path = ws.root.join(RECORD);
@@ -79,8 +80,8 @@ pub(crate) fn step() -> Step<'static> {
     })
 }
 
-/// Returns the outcome without valgrind: a failure if the package manager offers valgrind, or else
-/// a skipped step.
+/// Returns the outcome without valgrind: a failure if `apt-get` offers valgrind, otherwise a
+/// skipped step.
 fn without_valgrind() -> Outcome {
     let way = "`apt-get install valgrind`, or your system's package manager";
     if starts(Command::new("apt-get").args(["install", "--simulate", "valgrind"])) {
@@ -95,7 +96,7 @@ fn starts(command: &mut Command) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Builds the harness and runs it in counting mode.
+/// Builds the harness, runs it in counting mode, and returns the counts.
 fn count(ws: &Workspace, options: &bench::BenchOptions) -> Result<InstructionCounts> {
     let harness = |what| bench::harness(ws, what, PROFILE, None);
     eprintln!("Building the harness: {BUILD}. The first build takes some minutes.");

@@ -58,7 +58,7 @@ pub(crate) struct TestRun {
 }
 
 impl TestRun {
-    /// Builds the test programs and shows cargo's progress. Returns `true` if they compile.
+    /// Builds the test programs and shows cargo's progress. Returns whether they compile.
     pub(crate) fn build(&self) -> Result<bool> {
         self.cargo.clone().arg("--no-run").run()
     }
@@ -68,7 +68,7 @@ impl TestRun {
     }
 
     /// Builds the tests, runs them and counts them. If no test ran, the outcome is a failure with
-    /// the message `nothing`.
+    /// the message `nothing`. Returns an error if the build or a test failed.
     pub(crate) fn check(&self, nothing: &str) -> Result<Outcome> {
         let counts = self.counted()?;
         if counts.started == 0 {

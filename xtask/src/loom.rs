@@ -44,8 +44,8 @@ pub(crate) fn steps_of_test(ws: &Workspace) -> Result<Vec<Step<'_>>> {
 fn step(package: &Package, preemptions: u32) -> Step<'_> {
     Step::new(format!("loom/{}", package.short()), "the models hold in every interleaving", move |ws| {
         let ran = models(ws, package, None, preemptions)?;
-        // The controls do not explore any deeper, so they need not run these models without the
-        // cfg.
+        // The bound of the controls is `PREEMPTIONS`, so they need not run these models without
+        // the cfg.
         if preemptions >= PREEMPTIONS {
             passed::all_passed(ControlKind::Loom, &package.name);
         }
@@ -59,6 +59,7 @@ fn verdict(ran: u64, nothing: &str) -> Outcome {
 }
 
 /// Runs the models of a package, or those that `model` names, and returns the number that passed.
+/// Returns an error if the build or a model failed.
 fn models(ws: &Workspace, package: &Package, model: Option<&str>, preemptions: u32) -> Result<u64> {
     let mut ran = 0;
     for (targets, filter) in selection(package, model) {
@@ -88,7 +89,8 @@ pub(crate) fn files(package: &Package) -> Vec<String> {
 }
 
 /// Returns `cargo test` for a package under loom, without targets. Steps that run side by side
-/// share the build directory: one waits until the other has built loom.
+/// share the build directory, so one waits until another has built loom. The variable
+/// `LOOM_MAX_PREEMPTIONS` overrides `preemptions`.
 pub(crate) fn base(ws: &Workspace, package: &Package, preemptions: u32) -> Cmd {
     base_in(ws.target_dir("loom"), ws, package, preemptions)
 }
@@ -103,8 +105,9 @@ fn base_in(dir: PathBuf, ws: &Workspace, package: &Package, preemptions: u32) ->
 }
 
 /// Returns `cargo test` for a negative control, with the default bound on preemptions. A control
-/// runs one model, so its build does not optimise our crates, although the profile does. Each lane
-/// has its own build directory, because each control builds a package again.
+/// runs one model, so its build does not optimise `ephemera-prim` and `package`, although the
+/// profile does. Each lane has its own build directory, because each control builds a package
+/// again.
 pub(crate) fn control_base(ws: &Workspace, package: &Package) -> Cmd {
     let mut names = vec!["ephemera-prim", &package.name];
     names.dedup();

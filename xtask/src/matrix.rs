@@ -21,7 +21,7 @@ struct Crate {
     nightly: &'static [&'static [&'static str]],
 }
 
-/// The row of a crate that implements the allocator traits.
+/// The feature sets of a crate that implements the allocator traits.
 const ALLOCATOR: Crate = Crate {
     dir: "",
     features: &["", "alloc", "std", "std,allocator-api2-04"],

@@ -26,16 +26,16 @@ const SEEDS: u32 = 64;
 /// The number of seeds in `cargo xtask ci`, which should take about half an hour in all.
 pub(crate) const CI_SEEDS: u32 = 1;
 
-/// The flags for crates that mask addresses to find headers, which needs exposed provenance.
+/// The flags for crates that find headers by masking addresses, and so need exposed provenance.
 const EXPOSED: &str = "-Zmiri-permissive-provenance";
 
 /// The flags for crates whose provenance is strict.
 const STRICT: &str = "-Zmiri-strict-provenance -Zmiri-symbolic-alignment-check";
 
 /// The flag that makes Miri remove the borrow tags of dead pointers after every 1,000 basic blocks.
-/// It shortens a run and does not change any check: the tests reborrow often, and each access to
-/// memory searches the tags. With the default of 10,000, the tests of `ring-alloc` take 14 to 23 %
-/// longer.
+/// It does not change any check. It shortens a run, because the tests reborrow often and each
+/// access to memory searches the tags. With the default of 10,000, the tests of `ring-alloc` take
+/// 14 to 23 % longer.
 const QUICK: &str = "-Zmiri-provenance-gc=1000";
 
 /// The flags of the search with seeds: more preemptions and more spurious failures of weak
@@ -74,8 +74,8 @@ pub(crate) fn main(ws: &Workspace, options: &MiriOptions) -> Result<bool> {
     Ok(run(ws, plan(&packages, options.model, options.seeds, MissingToolchain::Install, MiriExtent::Whole)))
 }
 
-/// Returns the steps of `test`, which should take only a few minutes: the quick unit tests, with
-/// one run of each threaded test.
+/// Returns the Miri steps of `cargo xtask test`, which should take only a few minutes. They run
+/// each quick unit test once under Tree Borrows.
 pub(crate) fn steps_of_test(ws: &Workspace) -> Result<Vec<Step<'_>>> {
     let packages = gated(ws, |gate| gate.always)?;
     Ok(plan(&packages, BorrowModel::Tree, 0, MissingToolchain::Report, MiriExtent::Units))
@@ -291,8 +291,8 @@ mod tests {
             for file in gate.stacked_in_ci.unwrap_or_default().iter().chain(gate.whole_only) {
                 assert!(package.tests.iter().any(|test| test == file), "{} has no test {file}", gate.dir);
             }
-            // A name that ends in `_tests` is a module of unit tests. Other entries of
-            // `skipped_in_ci` are the name of a test with its suite before `::`, or of a suite.
+            // A name that ends in `_tests` is a module of unit tests. Each other entry of
+            // `skipped_in_ci` names a suite, or a test with its suite before `::`.
             let (units, suites): (Vec<_>, Vec<_>) =
                 gate.skipped_in_ci.iter().partition(|name| name.ends_with("_tests"));
             for skipped in units.into_iter().chain(gate.slow_units) {

@@ -29,7 +29,8 @@ mod rounds;
 #[cfg(target_os = "linux")]
 mod scopes;
 
-/// Runs `bench --programs` or `bench --scopes`. Returns `false` if a contender failed a program.
+/// Runs `bench --programs` or `bench --scopes`. Returns `false` if a contender of `--programs`
+/// failed a program.
 #[cfg(target_os = "linux")]
 pub(crate) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {
     if options.processes.scopes { scopes::main(ws, options) } else { rounds::main(ws, options) }

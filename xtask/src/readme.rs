@@ -1,6 +1,6 @@
 //! `cargo xtask readme`: records a measurement, and writes the tables and the picture that quote
-//! it: the tables of `README.md`, of the crates' READMEs and of `docs/benchmarks/results.md`, and
-//! the picture of the first page.
+//! it. The tables are in `README.md`, in the crates' READMEs and in `docs/benchmarks/results.md`.
+//! The picture is on the first page.
 //!
 //! The record `docs/benchmarks/recorded.json` is committed, so that a test can compare the tables
 //! with it.
@@ -46,8 +46,8 @@ pub(crate) struct ReadmeOptions {
     again: bool,
 }
 
-/// Writes the pages and the picture from the recorded run. Without `--again`, records the last run
-/// of the benchmarks first.
+/// Writes the pages and the picture from the recorded run. Without `--again`, first records the run
+/// in the directory of `--from`.
 pub(crate) fn main(ws: &Workspace, options: &ReadmeOptions) -> Result<bool> {
     let record = ws.root.join(RECORD);
     if !options.again {
@@ -66,7 +66,8 @@ pub(crate) fn main(ws: &Workspace, options: &ReadmeOptions) -> Result<bool> {
     Ok(true)
 }
 
-/// Returns all files that the command writes, by their path from the root, with their new text.
+/// Returns the path from the root and the new text of each page that the command writes, and of the
+/// picture.
 fn files(root: &Path, recorded: &RecordedBench) -> Result<Vec<(String, String)>> {
     let ReadmeTables { classes, pages } = tables::tables()?;
     let readme = spliced(root, "README.md", "results", &front::tables(recorded, &classes)?)?;
@@ -83,7 +84,8 @@ fn files(root: &Path, recorded: &RecordedBench) -> Result<Vec<(String, String)>>
     Ok(files)
 }
 
-/// Returns the page at `path`, with `table` between the markers called `name`.
+/// Returns the text of the page at `path`, with `table` between the markers called `name`. Returns
+/// an error if a marker is missing.
 pub(crate) fn spliced(root: &Path, path: &str, name: &str, table: &str) -> Result<String> {
     let page = fs::read_to_string(root.join(path)).with_context(|| format!("cannot read {path}"))?;
     between(&page, name, table).with_context(|| path.to_owned())

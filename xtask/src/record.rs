@@ -51,7 +51,8 @@ pub(crate) struct RecordOptions {
     command: Vec<OsString>,
 }
 
-/// Runs `record`. Returns the exit status of the program, or of the tool if the recording failed.
+/// Runs `record`. Returns the exit status of the program. If the recording failed and the program
+/// succeeded or did not run, returns a status of the tool instead.
 #[cfg(target_os = "linux")]
 pub(crate) fn main(ws: &Workspace, options: &RecordOptions) -> ExitCode {
     linux::main(ws, options)
@@ -71,7 +72,8 @@ const LEAST: u64 = 64 << 10;
 /// The largest accepted value of `--max-bytes`.
 const MOST: u64 = 16 << 40;
 
-/// Parses a number of bytes, with an optional unit: K, M, G or T.
+/// Parses a number of bytes, with an optional unit: K, M, G or T. Returns a message for any other
+/// text, and for a number below [`LEAST`] or above [`MOST`].
 fn bytes(text: &str) -> Result<u64, String> {
     let (digits, shift) = match text.char_indices().next_back() {
         Some((at, 'K' | 'k')) => (&text[..at], 10),

@@ -65,7 +65,8 @@ pub(crate) fn set_lane(lane: usize) {
     LANE.set(lane);
 }
 
-/// Calls `work` and collects its output instead of printing it. Returns the result and the output.
+/// Calls `work`, and collects the output of [`say`] and of commands on this thread instead of
+/// printing it. Returns the result and the output.
 pub(crate) fn keeping<T>(work: impl FnOnce() -> T) -> (T, String) {
     let before = KEPT.replace(Some(String::new()));
     let result = work();
@@ -135,14 +136,21 @@ impl Cmd {
 
     /// Sets the variable `name` to `value` in the environment of the child.
     pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.env.retain(|(known, _)| known != name);
         self.env.push((name.to_owned(), value.as_ref().to_owned()));
         self
     }
 
-    /// Appends `value` to the user's value of an environment variable, after a space.
+    /// Appends `value` to an environment variable, after a space: to the value of an earlier call
+    /// for the same variable, or to the user's value.
     pub(crate) fn env_append(self, name: &str, value: &str) -> Self {
-        let value = match std::env::var(name) {
-            Ok(had) if !had.trim().is_empty() => format!("{had} {value}"),
+        let earlier = self.env.iter().find(|(known, _)| known == name);
+        let had = match earlier {
+            Some((_, had)) => had.to_str().map(str::to_owned),
+            None => std::env::var(name).ok(),
+        };
+        let value = match had {
+            Some(had) if !had.trim().is_empty() => format!("{had} {value}"),
             _ => value.to_owned(),
         };
         self.env(name, value)
@@ -177,7 +185,8 @@ impl Cmd {
     }
 
     /// Runs the command, which inherits the output of xtask unless [`keeping`] collects it. Returns
-    /// `true` if the command ended with status 0.
+    /// whether the command ended with status 0. Returns an error if it did not start or was
+    /// stopped.
     pub(crate) fn run(&self) -> Result<bool> {
         if is_keeping() {
             return Ok(self.tee()?.success);
@@ -196,7 +205,7 @@ impl Cmd {
     }
 
     /// Runs the command, prints its output as it arrives, and returns the output and whether the
-    /// command succeeded.
+    /// command succeeded. Within [`keeping`], the output is collected when the command has ended.
     pub(crate) fn tee(&self) -> Result<Captured> {
         say(&format!("$ {}", self.shown()));
         let keeping = is_keeping();
@@ -265,9 +274,9 @@ impl Cmd {
         })
     }
 
-    /// Gives a child with a time limit its own process group, so that xtask can also stop the
-    /// processes that the child starts. At a terminal, the child stays in xtask's group, so that
-    /// Ctrl-C reaches it.
+    /// On Unix, puts a child with a time limit into its own process group, so that xtask can also
+    /// stop the processes that the child starts. At a terminal, the child stays in xtask's group,
+    /// so that Ctrl-C reaches it.
     fn own_group(&self, command: &mut Command) {
         #[cfg(unix)]
         if self.is_grouped() {

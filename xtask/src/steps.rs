@@ -16,7 +16,7 @@ use crate::workspace::Workspace;
 /// The result of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The check ran and passed. The text is a remark and may be empty.
+    /// The check ran and passed. The text is a remark and can be empty.
     Passed(String),
     /// The check failed, or could not run although it should have. The text is the reason.
     Failed(String),

@@ -214,7 +214,8 @@ fn each(ws: &Workspace, packages: TestedPackages, targets: &[&str]) -> Result<Ou
     })
 }
 
-/// Runs the doc tests, which cargo cannot build separately.
+/// Runs the doc tests, which cargo cannot build separately, and returns the number that passed.
+/// Returns an error if one failed.
 fn doc(ws: &Workspace, packages: TestedPackages) -> Result<u64> {
     let mut passed = 0;
     for cargo in commands(ws, packages, &ws.cargo().arg("test")) {

@@ -43,10 +43,11 @@ pub(crate) fn std_tests(toolchain: &str) -> &'static str {
     }
 }
 
-/// Returns [`NIGHTLY`] if that toolchain has `components`, or else the name of another nightly that
-/// has them. Prints the choice unless it is the one that was printed last.
+/// Returns [`NIGHTLY`] if that toolchain has `components`, otherwise the name of another nightly
+/// that has them. With `Install`, lets rustup install what is missing. Prints the choice unless it
+/// is the one that was printed last.
 pub(crate) fn nightly(components: &[&str], missing: MissingToolchain) -> FoundToolchain {
-    // The lock comes first, so that steps that run side by side do not both install the nightly.
+    // The lock is taken first, so that steps that run side by side do not both install the nightly.
     let mut said = SAID.lock().unwrap_or_else(|gone| gone.into_inner());
     let name = pick(&[NIGHTLY, ANY_NIGHTLY], components, missing).ok_or_else(|| {
         format!("no nightly with {} is installed; {}", components.join(", "), how(NIGHTLY, components))
@@ -68,7 +69,8 @@ pub(crate) fn release(version: &str, missing: MissingToolchain) -> FoundToolchai
 }
 
 /// Checks that `toolchain` has the standard library for `triple`, and installs the library if it is
-/// missing and `missing` is `Install`.
+/// missing and `missing` is `Install`. If the library is still missing, returns an error that says
+/// how to install it.
 pub(crate) fn target(
     toolchain: &str,
     triple: &str,
@@ -138,7 +140,7 @@ fn pick(names: &[&str], components: &[&str], missing: MissingToolchain) -> Optio
         !installed.is_empty()
             && components.iter().all(|wanted| installed.iter().any(|has| is_component(has, wanted)))
     };
-    // The loop tries to install a toolchain before it goes on to the next name.
+    // With `Install`, the loop tries to install a toolchain before it goes on to the next name.
     for name in names {
         if ready(&name) {
             return Some((*name).to_owned());

@@ -55,7 +55,7 @@ impl Workspace {
     /// Reads the workspace from `cargo metadata`.
     pub(crate) fn load() -> Result<Self> {
         // `cargo run` sets `CARGO_MANIFEST_DIR` to the current directory of the package xtask.
-        // `env!` has the directory in which xtask was compiled.
+        // `env!` returns the directory that the package had when xtask was compiled.
         let here = std::env::var_os("CARGO_MANIFEST_DIR")
             .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
         let root = here.parent().context("the package xtask has no parent directory")?.to_owned();
@@ -119,7 +119,7 @@ impl Workspace {
 
     /// Returns the build directory `name` of the current lane. Lane 0 uses the name as it is, and
     /// other lanes append their number. In a shared directory, steps that run side by side would
-    /// wait for its lock.
+    /// wait for the directory's lock.
     pub(crate) fn lane_dir(&self, name: &str) -> PathBuf {
         match shell::lane() {
             0 => self.target.join(name),

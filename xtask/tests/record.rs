@@ -167,13 +167,14 @@ fn a_program_with_its_own_malloc_is_reported() {
     assert!(output.status.success(), "{}", ended(&output).1);
     assert!(said.contains("a malloc of its own") && said.contains("(jemalloc)"), "{said}");
     assert_eq!(Trace::open(&out).expect("it was recorded").origin, Some(Origin::Bypassed));
-    // The summary also names such a process if the trace of another process is larger.
+    // The summary also names a process with its own `malloc` if the trace of another process is
+    // larger.
     let rustc = rustc.to_string_lossy().into_owned();
     let output = record(&out, &["sh", "-c", &format!("ls -lR /usr/bin /etc >/dev/null; {rustc} --version")]);
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("note: process ") && said.contains(") has a malloc of its own"), "{said}");
 
-    // The summary does not report an allocator for a program that has none of its own.
+    // The summary does not report an allocator for a program without its own allocator.
     let output = record(&out, &["ls", "/"]);
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(!said.contains("of its own") && !said.contains("allocator ("), "{said}");

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const SKIPPED: [&str; 3] = [".git", "programs", "target"];
 
 /// Returns the text of every file with the extension `ending` below `dir`, in the order of the
-/// paths.
+/// paths. Skips the directories of `SKIPPED` and all symbolic links.
 pub fn texts(dir: &Path, ending: &str) -> io::Result<Vec<String>> {
     let mut paths = Vec::new();
     walk(dir, ending, &mut paths)?;

@@ -1,10 +1,10 @@
 //! The real programs of the comparison, as functions. Each executable of this package except
-//! `scopes` runs them over one allocator.
+//! `programs-scopes` runs them over one allocator.
 //!
 //! `programs-ALLOCATOR PROGRAM ROOT` runs one program. Most programs read files of the repository
-//! at ROOT. The last line of the output is `checksum` and a number that depends on everything the
-//! program computed. If the numbers of two allocators are equal, the program computed the same
-//! results over both.
+//! at ROOT. After a successful run, the last line of the output is `checksum` and a number that
+//! depends on everything the program computed. If the numbers of two allocators are equal, the
+//! program computed the same results over both.
 
 pub mod checksum;
 pub mod files;
@@ -21,7 +21,8 @@ use checksum::Checksum;
 /// The checksum of a program's results, or the error that stopped the program.
 type ProgramResult = Result<Checksum, Box<dyn Error>>;
 
-/// Runs the program that the command line names.
+/// Runs the program that the command line names, and prints its checksum. Prints an error and
+/// returns a failure code if the program is unknown or fails.
 pub fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     let [program, root] = &arguments[..] else { return failed("usage: PROGRAM ROOT") };

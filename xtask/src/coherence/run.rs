@@ -45,7 +45,8 @@ pub(super) struct Traced {
 }
 
 /// Builds the program with those contenders that can be built here, and removes the others from
-/// `contenders`.
+/// `contenders`. Returns an error if valgrind does not start, if no contender remains, or if the
+/// build fails.
 pub(super) fn prepare(ws: &Workspace, contenders: &mut Vec<TracedContender>) -> Result<Traced> {
     let works = Command::new("valgrind").arg("--version").stdout(Stdio::null()).status();
     match works {
@@ -73,19 +74,20 @@ pub(super) fn prepare(ws: &Workspace, contenders: &mut Vec<TracedContender>) -> 
     Ok(Traced { program: ws.target_dir(PROFILE).join(PROGRAM) })
 }
 
-/// Returns the number of counted rounds. Each thread has one turn in a round. With few threads,
-/// there are more rounds, so slow paths weigh as much as with many threads.
+/// Returns the number of counted rounds. Each thread has one turn in a round. Runs with few threads
+/// have more rounds, to give slow paths the same weight as with many threads.
 fn rounds(threads: usize) -> usize {
     (256 / threads).clamp(8, 64)
 }
 
 impl Traced {
-    /// Traces workloads whose figures are known, and compares the figures.
+    /// Traces workloads whose figures are known, and compares the measured figures with the known
+    /// ones.
     ///
     /// # Errors
     ///
-    /// Returns an error if a figure differs. The cause is an unknown output format of valgrind, or
-    /// an unexpected build of the program.
+    /// Returns an error if a run fails or if a figure differs. A figure differs, for example, if
+    /// valgrind prints an unknown format, or if the build of the program is unexpected.
     pub(super) fn check(&self) -> Result<()> {
         for (workload, lines) in TracedWorkload::KNOWN {
             let ours = |threads| -> Result<(u64, u64)> {
@@ -107,7 +109,7 @@ impl Traced {
     }
 
     /// Makes all runs of the plan. Returns the figures in no particular order. If a run has no
-    /// figure, prints the reason.
+    /// figure, prints the reason and continues with the other runs.
     pub(super) fn count(&self, plan: &Plan) -> Vec<Figure> {
         let mut runs = Vec::new();
         // The longest runs come first, so that all lanes end at about the same time.
@@ -138,7 +140,8 @@ impl Traced {
         figures.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Traces one run and replays its accesses.
+    /// Traces one run, replays its accesses, and returns the counts. Returns an error if the
+    /// program or the replay fails.
     fn measure(&self, workload: TracedWorkload, contender: &str, threads: usize) -> Result<Measured> {
         let mut child = valgrind(&self.program)
             .args([contender, workload.name(), &threads.to_string(), &rounds(threads).to_string()])

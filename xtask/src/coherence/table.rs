@@ -69,7 +69,7 @@ fn dash() -> String {
     "–".to_owned()
 }
 
-/// Returns `count`, divided by the number of operations.
+/// Returns the text of `count` divided by the number of operations: `0`, or three decimals.
 fn each(measured: Measured, count: u64) -> String {
     if count == 0 {
         return "0".to_owned();

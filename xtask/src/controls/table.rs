@@ -17,8 +17,8 @@ const SEEDS: u32 = 16;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Control {
-    /// The value of `ephemera_weaken` that compiles the weakening in. A weakening can have one
-    /// control of each kind.
+    /// The value of `ephemera_weaken` that compiles the weakening in. A weakening can have at most
+    /// one control of each kind.
     pub(crate) name: String,
     /// The package whose test must fail. The weakened code may be in another package.
     pub(crate) package: String,
@@ -71,7 +71,8 @@ fn seeds() -> u32 {
     SEEDS
 }
 
-/// Reads the table and checks its rows. Returns an error that names the first faulty row.
+/// Reads the table and checks its rows. If a row is faulty, returns an error that describes the
+/// first fault.
 pub(crate) fn load(ws: &Workspace) -> Result<Vec<Control>> {
     let text = std::fs::read_to_string(ws.root.join(FILE)).with_context(|| format!("cannot read {FILE}"))?;
     parse(&text, ws).with_context(|| FILE.to_owned())

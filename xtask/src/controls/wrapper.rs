@@ -36,15 +36,15 @@ fn this_program() -> Result<PathBuf> {
     std::env::current_exe().context("cannot find the file of this program")
 }
 
-/// Copies the file `ours` to a temporary file and renames that to `copy`, so that a concurrent
-/// build never starts a partly written file.
+/// Copies the file `ours` to a temporary file and renames the temporary file to `copy`, so that a
+/// concurrent build never starts a partly written file.
 fn place(ours: &Path, copy: &Path) -> std::io::Result<()> {
     let fresh = copy.with_extension(format!("new-{}", std::process::id()));
     std::fs::copy(ours, &fresh)?;
     std::fs::rename(&fresh, copy)
 }
 
-/// Returns the control's name if this process is a copy of xtask that adds a cfg.
+/// Returns the control's name, or `None` if this process is not a copy of xtask that adds a cfg.
 pub(crate) fn control() -> Option<String> {
     control_of(&std::env::args_os().next()?)
 }
@@ -55,7 +55,7 @@ fn control_of(program: &OsString) -> Option<String> {
 }
 
 /// Runs the compiler that the first argument names, with the cfg of `control` added. Returns the
-/// exit status of the compiler.
+/// exit status of the compiler, or 101 if a signal ended the compiler.
 pub(crate) fn compile(control: &str) -> Result<i32> {
     let mut args = std::env::args_os().skip(1);
     let rustc = args.next().context("this is a wrapper for rustc, and cargo starts it")?;

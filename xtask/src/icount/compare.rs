@@ -63,7 +63,8 @@ struct CountRow<'a> {
     contender: &'a str,
     was: Option<f64>,
     is: f64,
-    /// The count minus the bare loop's count.
+    /// The count minus the bare loop's count. `None` for the loop itself, or if the loop's count is
+    /// unknown.
     net: Option<f64>,
     verdict: CountVerdict,
 }
@@ -89,7 +90,7 @@ impl InstructionCounts {
         ours.into_iter().collect()
     }
 
-    /// Returns the differences between the conditions of two records.
+    /// Returns a description of each condition in which these counts differ from `record`.
     fn differs(&self, record: &Self) -> Vec<String> {
         let pairs = self.conditions().into_iter().zip(record.conditions());
         let other = pairs.filter(|((_, is), (_, was))| is != was);
@@ -97,7 +98,8 @@ impl InstructionCounts {
     }
 }
 
-/// Returns the record with `counts` in place of the old counts of the same workloads.
+/// Returns the record with `counts` in place of the old counts of the same workloads. The result
+/// states the commit of `counts`.
 ///
 /// # Errors
 /// Returns an error if the conditions differ.
@@ -114,8 +116,8 @@ pub(super) fn merged(mut record: InstructionCounts, counts: InstructionCounts) -
     Ok(InstructionCounts { workloads: record.workloads, ..counts })
 }
 
-/// Prints the table and returns the result. With `whole`, the result also names recorded counts
-/// that this run lacks.
+/// Prints the table and returns the result: a skipped step if the conditions differ, otherwise the
+/// [`verdict`]. With `whole`, the verdict also names recorded counts that this run lacks.
 pub(super) fn judged(counts: &InstructionCounts, record: &InstructionCounts, whole: bool) -> Outcome {
     let differs = counts.differs(record);
     if !differs.is_empty() {
@@ -129,7 +131,7 @@ pub(super) fn judged(counts: &InstructionCounts, record: &InstructionCounts, who
     verdict(&rows(counts, Some(record)), if whole { gone(counts, record) } else { Vec::new() })
 }
 
-/// Returns the recorded counts that the new run lacks.
+/// Returns the workload and the contender of each recorded count that the new run lacks.
 fn gone(counts: &InstructionCounts, record: &InstructionCounts) -> Vec<String> {
     let all = record
         .workloads
@@ -172,7 +174,8 @@ fn judge(was: Option<f64>, is: f64) -> CountVerdict {
     }
 }
 
-/// Returns the overall result: a summary in its first line, then the rows that changed.
+/// Returns the overall result: a summary in its first line, then the rows that changed. The result
+/// is a failure if a count is above the bounds, or if no contender of this workspace was counted.
 fn verdict(rows: &[CountRow<'_>], gone: Vec<String>) -> Outcome {
     let of = |wanted: CountVerdict| rows.iter().filter(move |row| row.verdict == wanted);
     let count = |wanted: CountVerdict| of(wanted).count();
@@ -236,7 +239,7 @@ impl CountRow<'_> {
     }
 }
 
-/// Returns the table: the conditions, then the counts beside those of the record.
+/// Returns the table: the conditions, then the counts beside the recorded counts.
 pub(super) fn table(counts: &InstructionCounts, record: Option<&InstructionCounts>) -> String {
     let InstructionCounts { rustc, libc, valgrind, commit, .. } = counts;
     let recorded = record.map_or(String::new(), |record| format!("; recorded at commit {}", record.commit));

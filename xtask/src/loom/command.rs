@@ -14,7 +14,7 @@ use crate::workspace::Workspace;
 #[command(after_help = "Examples:
   cargo xtask loom                          runs all models of all packages
   cargo xtask loom --package prim           runs the models of one package
-  cargo xtask loom restart                  runs the models whose name begins with loom_restart
+  cargo xtask loom restart                  runs the models whose name contains loom_restart
   cargo xtask loom --preemptions 4          searches deeper
   cargo xtask loom --controls               also runs the controls: each weakened model must fail
 
@@ -23,7 +23,7 @@ pub(crate) struct LoomOptions {
     /// Run the models of this package: its name or directory.
     #[arg(long, short)]
     package: Option<String>,
-    /// Run the models whose name begins with this text, with or without `loom_`.
+    /// Run the models whose name contains this text. A leading `loom_` may be left out.
     model: Option<String>,
     /// The preemption bound for models that set none.
     #[arg(long, default_value_t = PREEMPTIONS)]
@@ -33,8 +33,8 @@ pub(crate) struct LoomOptions {
     controls: bool,
 }
 
-/// Explores the chosen models and, with `--controls`, their controls. Returns whether no step
-/// failed.
+/// Explores the chosen models and, with `--controls`, runs the loom controls of the chosen
+/// packages. Returns whether no step failed.
 pub(crate) fn main(ws: &Workspace, options: &LoomOptions) -> Result<bool> {
     let packages = ws.choose(options.package.as_deref(), &MODELLED)?;
     let mut todo = Vec::new();

@@ -14,7 +14,7 @@ pub(crate) enum BorrowModel {
 }
 
 impl BorrowModel {
-    /// Returns the model's name as a part of a step's name.
+    /// Returns the model's name in the name of a step.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Stacked => "stacked",

@@ -39,7 +39,7 @@ pub(super) fn targets(ws: &Workspace, package: &Package, left_out: &[&str]) -> R
     Ok(targets)
 }
 
-/// Returns whether the first attribute of a source file removes all of it under Miri.
+/// Returns whether the first inner attribute of a source file removes the whole file under Miri.
 fn is_empty_under_miri(path: &Path) -> Result<bool> {
     let source = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let first = source.lines().find(|line| line.starts_with("#!["));

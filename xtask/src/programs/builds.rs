@@ -55,7 +55,8 @@ pub(super) fn directory(ws: &Workspace) -> PathBuf {
     ws.target_dir("programs")
 }
 
-/// Returns the command that builds the executables of `allocators`, with `programs` in each.
+/// Returns the command that builds the executables of `allocators`, with the linked programs of
+/// `programs` in each.
 pub(super) fn cargo(
     ws: &Workspace,
     target: &Path,
@@ -74,7 +75,8 @@ pub(super) fn cargo(
     bins.iter().fold(cargo, |cargo, bin| cargo.args(["--bin", bin]))
 }
 
-/// Returns the first error that cargo or a compiler reported.
+/// Returns the first error that cargo or a compiler reported, or a reference to the messages above
+/// if `text` contains no error.
 pub(super) fn first_error(text: &str) -> &str {
     let is_error = |line: &&str| line.starts_with("error") || line.contains(": error: ");
     text.lines().find(is_error).unwrap_or("see the messages above")

@@ -58,12 +58,13 @@ pub(super) struct SystemInput {
 /// A general allocator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct GeneralAllocator {
-    /// The allocator's name in options and files. The name of its executable ends with this name.
+    /// The allocator's name in options and files. Its executable is `programs-KEY`, but the second
+    /// entry of the reference shares the reference's executable.
     pub(super) key: &'static str,
     /// The allocator's name in tables.
     pub(super) label: &'static str,
-    /// The package that contains the allocator. The feature `over-KEY` links it. The reference has
-    /// no package.
+    /// The package that contains the allocator. The feature `over-KEY` links it. The two entries of
+    /// the reference have no package.
     pub(super) package: Option<&'static str>,
 }
 
@@ -193,7 +194,7 @@ long f{n}(struct s{n} *head, long seed) {{
 }
 
 impl MeasuredProgram {
-    /// Returns the package of a linked program.
+    /// Returns the package of a linked program, or `None` for a preloaded program.
     pub(super) fn package(&self) -> Option<&'static str> {
         match self.way {
             ProgramWay::Linked { package } => Some(package),
@@ -201,7 +202,7 @@ impl MeasuredProgram {
         }
     }
 
-    /// Returns the command of a preloaded program.
+    /// Returns the command of a preloaded program, or `None` for a linked program.
     pub(super) fn command(&self) -> Option<SystemCommand> {
         match self.way {
             ProgramWay::Linked { .. } => None,
@@ -216,7 +217,8 @@ impl GeneralAllocator {
         format!("programs-{}", if self.key == TWIN { ALLOCATORS[REFERENCE].key } else { self.key })
     }
 
-    /// Returns the feature that links the allocator, or `None` for the reference.
+    /// Returns the feature that links the allocator, or `None` for the two entries of the
+    /// reference.
     pub(super) fn feature(&self) -> Option<String> {
         self.package.map(|_| format!("over-{}", self.key))
     }

@@ -48,20 +48,22 @@ pub(super) struct ProgramCell {
 /// The state of a cell.
 #[derive(Debug, Clone)]
 pub(super) enum ProgramState {
-    /// Every process succeeded and printed the reference's output.
+    /// Every process succeeded, and its output equals the reference's output if the reference has
+    /// one.
     Ran(Box<CellFigures>),
     Failed(String),
-    /// The output differs from the reference's output.
+    /// An output differs from the reference's output.
     Wrong(String),
 }
 
 /// The figures of a cell. Ratios are to the reference.
 #[derive(Debug, Clone)]
 pub(super) struct CellFigures {
-    /// The ratio of the elapsed time, or `None` if no round has a figure of the reference.
+    /// The ratio of the elapsed time, or `None` if no round has a figure of both contenders.
     pub(super) ratio: Option<Estimate>,
     pub(super) verdict: Option<Verdict>,
-    /// The ratio of the processor time, in and outside of the kernel.
+    /// The ratio of the processor time in and outside of the kernel, or `None` if `ratio` is
+    /// `None`.
     pub(super) cpu: Option<Estimate>,
     /// The medians over rounds, in milliseconds, of the elapsed time and of the processor time
     /// outside of and in the kernel.
@@ -85,7 +87,8 @@ pub(super) struct CellFigures {
 pub(super) struct ProgramTable {
     pub(super) program: String,
     pub(super) cells: Vec<ProgramCell>,
-    /// The ratio of the reference's second entry to the reference.
+    /// The ratio of the reference's second entry to the reference, or `None` if an entry lacks
+    /// figures.
     pub(super) aa: Option<Estimate>,
 }
 
@@ -138,7 +141,7 @@ impl ProgramCell {
 }
 
 impl ProgramTable {
-    /// Returns the figures of the allocator with this key.
+    /// Returns the figures of the allocator with this key, or `None` if the table lacks them.
     pub(super) fn of(&self, key: &str) -> Option<&CellFigures> {
         self.cells.iter().find(|cell| cell.allocator.key == key)?.figures()
     }
@@ -148,7 +151,7 @@ impl ProgramTable {
     }
 }
 
-/// Returns the state of a cell from its runs and those of the reference.
+/// Returns the state of a cell from its runs and the reference's runs.
 fn state(runs: &[&ProgramRun], reference: &[&ProgramRun], rounds: u32) -> ProgramState {
     let failed = runs.iter().find_map(|run| match &run.ended {
         ProgramEnd::Failed { reason } => Some(reason),
@@ -169,7 +172,7 @@ fn state(runs: &[&ProgramRun], reference: &[&ProgramRun], rounds: u32) -> Progra
     }
 }
 
-/// Returns the checksum and the figures of a process that succeeded.
+/// Returns the checksum and the figures of a process that succeeded, otherwise `None`.
 fn ended(run: &ProgramRun) -> Option<(&str, &ProcessFigures)> {
     match &run.ended {
         ProgramEnd::Ran { checksum, figures } => Some((checksum, figures)),
@@ -212,7 +215,7 @@ fn figures(runs: &[&ProgramRun], reference: &[&ProgramRun], rounds: u32) -> Opti
 
 /// Estimates a ratio from its logarithm in each round. The rounds are independent samples, because
 /// each round has its own processes. The interval of a single round is unbounded, because nothing
-/// is known about the error of the round.
+/// is known about the error of the round. Returns `None` if no round has a logarithm.
 fn ratio(logs: &[Option<f64>]) -> Option<Estimate> {
     let rounds: Vec<_> = logs.iter().flatten().map(|&log| vec![log]).collect();
     let mut found = estimate(&rounds, DRAWS, DRAWN_WITH)?;
@@ -223,7 +226,8 @@ fn ratio(logs: &[Option<f64>]) -> Option<Estimate> {
     Some(found.map(f64::exp))
 }
 
-/// Returns the mean of the resident bytes over time. Each reading holds until the next one.
+/// Returns the mean of the resident bytes over time, or the peak if there is no reading. Each
+/// reading counts until the next one.
 fn mean(figures: &ProcessFigures) -> f64 {
     let ends = figures.resident.iter().skip(1).map(|&(at, _)| at).chain([figures.wall_ns]);
     let (mut area, mut time) = (0.0, 0.0);

@@ -177,7 +177,7 @@ impl ProgramReport {
         out
     }
 
-    /// Returns the sections of the report. Each has a title, a table, and a remark that may be
+    /// Returns the sections of the report. Each has a title, a table, and a remark, which can be
     /// empty.
     fn sections(&self) -> Vec<(String, Grid, String)> {
         let mut sections = Vec::new();
@@ -209,7 +209,7 @@ impl ProgramReport {
     }
 
     /// Returns the table that compares our allocator with [`RIVALS`] and with the bars. Returns
-    /// `None` if the run lacks our allocator or a rival.
+    /// `None` if the run lacks figures of our allocator or of a rival.
     fn bars(&self, means: &[ProgramMeans]) -> Option<Grid> {
         let of = |key: &str| means.iter().find(|means| means.allocator.key == key);
         let ours = of(OURS)?;
@@ -251,7 +251,8 @@ impl ProgramReport {
     }
 }
 
-/// Returns a warning if the reference differs from itself, or an empty string.
+/// Returns a warning if the ratio of the reference's two entries differs from 1 by more than 0.1,
+/// or if its 95 % interval excludes 1. Otherwise, returns an empty string.
 fn caveat(table: &ProgramTable) -> String {
     match table.aa {
         Some(aa) if aa.excludes_one() || (aa.mid - 1.0).abs() > 0.1 => {
@@ -318,7 +319,8 @@ fn without(label: String, verdict: &str, why: &str) -> Vec<String> {
     row
 }
 
-/// Returns a ratio with its interval. The ratio of the reference is 1 by definition.
+/// Returns a ratio with its interval, or a dash without a ratio. The ratio of the reference is 1 by
+/// definition.
 fn shown(ratio: Option<Estimate>, of_reference: bool) -> String {
     match ratio {
         _ if of_reference => "1.000".to_owned(),

@@ -19,7 +19,8 @@ const OUR_PACKAGE: &str = "ephemera-c";
 const OUR_LIBRARY: &str = "libephemera_c.so";
 
 /// The compiler flags for the libraries of mimalloc and snmalloc. The last one puts thread-locals
-/// at fixed offsets, as the allocators' own builds do for preloaded libraries.
+/// at offsets that are fixed at load time, as the allocators' own builds do for preloaded
+/// libraries.
 const FLAGS: [&str; 7] =
     ["-O3", "-DNDEBUG", "-w", "-fPIC", "-shared", "-fvisibility=hidden", "-ftls-model=initial-exec"];
 
@@ -38,8 +39,8 @@ struct RegistryPackage {
 /// not build.
 ///
 /// # Errors
-/// Returns an error if cargo cannot list the packages, or if the directory of the libraries cannot
-/// be created or named in `LD_PRELOAD`.
+/// Returns an error if cargo does not list the packages of all allocators, or if the directory of
+/// the libraries cannot be created or named in `LD_PRELOAD`.
 pub(super) fn build(ws: &Workspace, allocators: &[GeneralAllocator]) -> Result<BuiltPaths> {
     let dir = ws.target_dir("programs").join("preload");
     fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
@@ -85,7 +86,8 @@ fn sources(ws: &Workspace) -> Result<BTreeMap<String, PathBuf>> {
     Ok(metadata.packages.into_iter().filter_map(directory).collect())
 }
 
-/// Builds the library of our allocator. The inner error says why it does not build.
+/// Builds the library of our allocator. Returns the library's path, or an inner error that says why
+/// the library does not build.
 fn ours(ws: &Workspace) -> Result<Result<PathBuf, String>> {
     // This build has its own directory, because other builds use other options.
     let target = ws.target_dir("programs-ours");
@@ -94,8 +96,9 @@ fn ours(ws: &Workspace) -> Result<Result<PathBuf, String>> {
     Ok(tried(&cargo, OUR_PACKAGE)?.map(|()| target.join("release").join(OUR_LIBRARY)))
 }
 
-/// Builds the library of the allocator `key` from the sources in `source`, unless `dir` already has
-/// a library of this version.
+/// Builds the library of the allocator `key` from the sources in `source`, unless `dir` already
+/// contains a library of this version. Returns the library's path, or an inner error that says why
+/// the library does not build.
 fn theirs(key: &str, source: &Path, dir: &Path) -> Result<Result<PathBuf, String>> {
     let version = source.file_name().unwrap_or_default().to_string_lossy();
     let library = dir.join(format!("{version}.so"));
@@ -129,8 +132,8 @@ fn commands(key: &str, source: &Path, dir: &Path, library: &Path) -> Vec<Cmd> {
         "snmalloc" => {
             let root = source.join("upstream/src");
             let flags = ["-std=c++20", "-fno-exceptions", "-fno-rtti", "-mcx16"];
-            // CMake detects these features in the package's own build. Linux with glibc 2.25 has
-            // all of them.
+            // CMake detects these features in the package's own build. Linux with glibc 2.25 or
+            // later has all of them.
             let found = [
                 "SNMALLOC_USE_WAIT_ON_ADDRESS",
                 "SNMALLOC_HAS_LINUX_FUTEX_H",
@@ -157,7 +160,7 @@ fn commands(key: &str, source: &Path, dir: &Path, library: &Path) -> Vec<Cmd> {
     }
 }
 
-/// Runs a command of a build. The inner result has the reason for a failure.
+/// Runs a command of a build. The inner error is the reason for a failure.
 fn tried(command: &Cmd, what: &str) -> Result<Result<(), String>> {
     let captured = match command.quiet(&format!("building the library of {what}")) {
         Ok(captured) => captured,

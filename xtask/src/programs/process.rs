@@ -156,7 +156,7 @@ fn watch(id: libc::pid_t, start: Instant, limit: Duration, stop: &Receiver<()>) 
     }
 }
 
-/// Drops every second reading, so the number of readings of a long process is bounded.
+/// Drops every second reading, so that the number of readings of a long process is bounded.
 fn halve(readings: &mut Vec<(u64, u64)>) {
     let mut keep = false;
     readings.retain(|_| {
@@ -165,7 +165,7 @@ fn halve(readings: &mut Vec<(u64, u64)>) {
     });
 }
 
-/// Returns the children of a process's first thread.
+/// Returns the children of a process's first thread, or an empty list if the process has ended.
 fn children(id: libc::pid_t) -> Vec<libc::pid_t> {
     let list = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
     list.split_whitespace().filter_map(|number| number.parse().ok()).collect()
@@ -195,7 +195,8 @@ fn memory(id: libc::pid_t) -> Option<ProcessMemory> {
     parse_memory(&fs::read_to_string(format!("/proc/{id}/status")).ok()?)
 }
 
-/// Reads the memory from the text of `/proc/PID/status`.
+/// Reads the memory from the text of `/proc/PID/status`. Returns `None` for the text of a process
+/// that has ended, which lacks these fields.
 fn parse_memory(status: &str) -> Option<ProcessMemory> {
     let bytes = |field: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(field))?;

@@ -104,7 +104,7 @@ fn list() -> String {
     text
 }
 
-/// Returns the seconds since 1970, as a seed that differs in each run.
+/// Returns the seconds since 1970, as a seed that differs from one run to the next.
 pub(super) fn now() -> u64 {
     // A clock before 1970 gives the seed 0, which is as good as any other.
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
@@ -172,7 +172,8 @@ pub(super) fn measure(
     Ok(runs)
 }
 
-/// Returns the path of a command's executable, or the command's name if it does not print a path.
+/// Returns the path of a command's executable, or the command's name if the command does not print
+/// the path of a file.
 fn executable_of(command: &SystemCommand) -> OsString {
     let asked = (!command.finds_itself.is_empty()).then(|| {
         let path = host::first_line(command.program, command.finds_itself)?;
@@ -206,9 +207,9 @@ impl BuiltPrograms {
         Ok(built)
     }
 
-    /// Runs a program over an allocator and returns the figures and the checksum of the process.
-    /// `padding` is the number of bytes by which the stack moves. `out` is the directory that
-    /// keeps the output until it is read.
+    /// Runs a program over an allocator. Returns the figures and the checksum of the process, or
+    /// the reason for its failure. `padding` is the number of bytes by which the stack moves. `out`
+    /// is the directory that keeps the output until it is read.
     fn start(
         &self,
         ws: &Workspace,
@@ -217,9 +218,8 @@ impl BuiltPrograms {
         padding: usize,
         out: &Path,
     ) -> Result<(ProcessFigures, String), String> {
-        // The user's variables may configure an allocator, so they are cleared. A variable of
-        // random length moves the stack, because the stack's address alone can reverse a
-        // comparison.
+        // The user's variables may configure an allocator, so they are cleared. The stack's address
+        // alone can reverse a comparison, so a variable of random length moves the stack.
         let clean = |program: &OsStr| {
             let mut command = Command::new(program);
             command.env_clear().env("PADDING", "x".repeat(padding)).current_dir(&ws.root);
@@ -253,7 +253,7 @@ impl BuiltPrograms {
 }
 
 /// Returns the path that was built for an allocator, or the reason why there is none. Returns
-/// `None` for the reference, which needs no library.
+/// `Ok(None)` if nothing was built for the allocator: the reference needs no library.
 fn path<'built>(
     built: &'built BuiltPaths,
     allocator: &GeneralAllocator,
@@ -266,7 +266,7 @@ fn path<'built>(
 }
 
 /// Returns the programs without those that are not installed on the system. Prints the names of the
-/// programs that it leaves out.
+/// programs that it leaves out. Returns an error if no program remains.
 fn installed(programs: Vec<MeasuredProgram>) -> Result<Vec<MeasuredProgram>> {
     let starts = |command: SystemCommand| {
         let mut asked = Command::new(command.program);

@@ -26,7 +26,8 @@ use crate::workspace::Workspace;
 /// The executable that samples single operations, and the feature that it needs.
 pub(super) const COSTS: (&str, &str) = ("programs-scopes", "scope-costs");
 
-/// The feature with the services that enter a scope for each request. `COSTS` enables it.
+/// The feature with the services that enter a scope for each request. The feature in `COSTS`
+/// enables it.
 #[cfg(test)]
 pub(super) const SERVICE: &str = "service-scopes";
 
@@ -66,7 +67,8 @@ struct ServiceFigures {
     after_burst: f64,
 }
 
-/// A row of the table: a figure, and the bar that it must not exceed.
+/// A row of the table: a figure, and the bar that it must not exceed. Without a bar, `bar` is
+/// infinite.
 #[derive(Debug)]
 struct ScopeBar {
     what: &'static str,
@@ -75,7 +77,8 @@ struct ScopeBar {
     bar: f64,
 }
 
-/// Runs `bench --scopes`. Returns `true` if everything ran, even if a bar was missed.
+/// Runs `bench --scopes`. Returns `true` if every process succeeded, even if a bar was missed, and
+/// otherwise an error.
 pub(super) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {
     let chosen = |one: &&GeneralAllocator| [JEMALLOC, OURS].contains(&one.key);
     // The load is read first, because the build below would raise it.
@@ -193,7 +196,7 @@ fn told(output: &str) -> ServiceFigures {
 
 fn rows(costs: &[CostSamples], services: &[[ServiceFigures; SERVICES.len()]]) -> Vec<ScopeBar> {
     let row = |what, unit, bar, figure| ScopeBar { what, unit, figure, bar };
-    // Computes a figure from the samples of two operations, for each round of each process.
+    // `cost` estimates a figure from the samples of two operations in each round of each process.
     let cost = |of: [&str; 2], figure: fn(f64, f64) -> f64| {
         let process = |samples: &CostSamples| {
             let [first, second] = of.map(|name| samples.get(name).map_or(&[][..], Vec::as_slice));

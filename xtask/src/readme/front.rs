@@ -9,7 +9,7 @@ use super::recorded::RecordedBench;
 use super::results::{OURS, best, ends};
 use super::tables::{FrontRow, ReadmeClass};
 
-/// The number of rows in the list of losses.
+/// The maximum number of rows in the list of losses.
 const LOSSES: usize = 3;
 
 /// Returns the tables and the list of losses.
@@ -29,7 +29,8 @@ pub(super) fn tables(recorded: &RecordedBench, classes: &[ReadmeClass]) -> Resul
     Ok(out)
 }
 
-/// Returns the line of a workload, or `None` if the record has no figures for it.
+/// Returns the line of a workload, or `None` if the record lacks the workload, our figure or
+/// glibc's row.
 fn line(recorded: &RecordedBench, (id, ours, peer): &FrontRow) -> Option<String> {
     let workload = recorded.workloads.iter().find(|workload| &workload.id == id)?;
     let ours = workload.row(ours).filter(|row| row.ratio.is_some())?;
@@ -71,9 +72,9 @@ fn anchor(id: &str) -> String {
     format!("{}#{}", super::RESULTS, slug.to_ascii_lowercase())
 }
 
-/// Returns the table of the greatest certain losses to the best general allocator, with the fastest
-/// of our types in the same row. Of workloads whose ids differ only in the last part, the table has
-/// at most one.
+/// Returns the table of the greatest losses to the best general allocator, or a sentence if there
+/// is none. A loss counts only if the intervals do not overlap. Each row also names the fastest of
+/// our types. Of workloads whose ids differ only in the last part, the table has at most one.
 fn losses(recorded: &RecordedBench) -> Result<String> {
     let mut all: Vec<(f64, &SummaryTable, &SummaryRow, &SummaryRow)> = Vec::new();
     for workload in recorded.workloads.iter().filter(|workload| workload.trusted) {

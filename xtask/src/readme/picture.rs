@@ -1,5 +1,5 @@
-//! The picture of the first page. Each dot is a workload of the recorded run. Each class has three
-//! rows: our allocator, the best general allocator, and the crate that ours replaces.
+//! The picture of the first page. Each dot is a trusted workload of the recorded run. Each class
+//! has three rows: our allocator, the best general allocator, and the crate that ours replaces.
 //!
 //! The picture uses other colours if the reader's page is dark. It is narrow, so that its text can
 //! be read on a phone.
@@ -113,7 +113,7 @@ impl ClassFigures {
     }
 }
 
-/// Returns the lowest ratio of a general allocator.
+/// Returns the lowest ratio of a general allocator, or `None` if no general allocator has a ratio.
 fn general(workload: &SummaryTable) -> Option<f64> {
     GENERAL.iter().filter_map(|key| workload.ratio(key)).min_by(f64::total_cmp)
 }
@@ -161,7 +161,8 @@ fn at(ratio: f64) -> f64 {
     PLOT.0 + part * (PLOT.1 - PLOT.0)
 }
 
-/// Returns the median: of an even number of figures, the geometric mean of the two in the middle.
+/// Returns the median, or 1 without figures. The median of an even number of figures is the
+/// geometric mean of the two in the middle.
 fn median(ratios: &[f64]) -> f64 {
     let mut sorted = ratios.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -81,7 +81,7 @@ impl RecordedBench {
         serde_json::from_value(file).context("the file is not a summary")
     }
 
-    /// Returns the run, or an error if a build other than the one with fat LTO made it.
+    /// Returns the run, or an error if its build is not the one with fat LTO.
     pub(super) fn of_the_measured_build(self) -> Result<Self> {
         let build = &self.host.profile;
         if !build.starts_with(MEASURED_BUILD) {
@@ -92,8 +92,8 @@ impl RecordedBench {
         Ok(self)
     }
 
-    /// Rounds all figures to four significant digits. Further digits are noise, and would change
-    /// every line in every commit.
+    /// Rounds all ratios, times and shares to four significant digits. Further digits are noise,
+    /// and would change every line with each recording.
     pub(super) fn rounded(mut self) -> Self {
         for workload in &mut self.workloads {
             round(&mut workload.aa);

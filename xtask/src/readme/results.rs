@@ -98,7 +98,8 @@ fn behind(out: &mut String, recorded: &RecordedBench) -> Result<()> {
     Ok(())
 }
 
-/// Returns the row of the general allocator with the lowest ratio.
+/// Returns the row of the general allocator with the lowest ratio, or `None` if no general
+/// allocator has a ratio.
 pub(super) fn best(workload: &SummaryTable) -> Option<&SummaryRow> {
     let general =
         workload.rows.iter().filter(|row| GENERAL.contains(&row.key.as_str()) && row.ratio.is_some());
@@ -106,7 +107,7 @@ pub(super) fn best(workload: &SummaryTable) -> Option<&SummaryRow> {
 }
 
 /// Returns the ends of a row's interval. If the row has no interval, as for the reference, both
-/// ends are the ratio.
+/// ends are the ratio. Returns `None` for a row without a ratio.
 pub(super) fn ends(row: &SummaryRow) -> Option<(f64, f64)> {
     row.interval.or(row.ratio.map(|ratio| (ratio, ratio)))
 }
@@ -146,8 +147,8 @@ fn ratio(row: &SummaryRow) -> String {
     }
 }
 
-/// Returns the peak in a readable unit, with its ratio to the live bytes if there are at least 64
-/// KiB of these.
+/// Returns the peak in a readable unit, with its ratio to the live bytes if at least 64 KiB were
+/// live. Returns a dash for a row without a peak.
 pub(super) fn peak(row: &SummaryRow) -> String {
     let Some(peak) = row.peak_bytes else { return "–".to_owned() };
     let bytes = match peak {
@@ -163,7 +164,7 @@ pub(super) fn peak(row: &SummaryRow) -> String {
 }
 
 /// Returns the reason why a row has no figures, or the share of requests that its contender
-/// refused.
+/// refused. Returns an empty string for any other row.
 fn note(row: &SummaryRow) -> String {
     match (row.state.as_str(), &row.reason, row.refused) {
         ("ran", _, Some(share)) => format!("refused {:.2} %, heap instead", share * 100.0),

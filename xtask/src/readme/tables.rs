@@ -43,7 +43,7 @@ pub(super) struct CostsPage {
     pub(super) rows: Vec<(String, String)>,
 }
 
-/// Returns the tables. The file is compiled in.
+/// Parses the tables of `xtask/readme.toml`, which is compiled into xtask.
 pub(super) fn tables() -> Result<ReadmeTables> {
     toml::from_str(include_str!("../../readme.toml")).context("xtask/readme.toml")
 }

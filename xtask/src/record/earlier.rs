@@ -1,6 +1,6 @@
 //! Finds and removes the traces of earlier recordings in the directory TRACE.processes.
 //!
-//! Those traces are the only files that a recording removes.
+//! Except for its own files, a recording removes only these traces.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -26,7 +26,7 @@ pub(super) struct EarlierTraces {
 
 impl EarlierTraces {
     /// Finds the traces in the directory `all` that lie outside of `own`. Returns an error if there
-    /// is any other file.
+    /// is any other file, except for the figures of replays.
     pub(super) fn find(all: &Path, own: &Path) -> Result<Self> {
         let mut found = Self::default();
         let mut unread = vec![all.to_owned()];
@@ -35,8 +35,8 @@ impl EarlierTraces {
             for entry in fs::read_dir(&dir).with_context(cannot)? {
                 let entry = entry.with_context(cannot)?;
                 let (path, name) = (entry.path(), entry.file_name());
-                // Files with the figures of a replay remain. Each file has the digest of its trace,
-                // so its figures are not used for a later trace.
+                // Files with the figures of a replay remain. Each file contains the digest of its
+                // trace, so its figures are not used for a later trace.
                 if path == own || name.to_string_lossy().ends_with(".replay.json") {
                     continue;
                 }
@@ -65,8 +65,8 @@ impl EarlierTraces {
                 .with_context(|| format!("cannot remove the earlier trace {}", old.display()))?;
         }
         for old in &self.directories {
-            // The figures of a replay remain. A process of the earlier recording may just have
-            // begun a trace, which the next recording removes.
+            // A directory stays if it has figures of a replay, or if a process of the earlier
+            // recording has just begun a trace. The next recording removes that trace.
             let _ = fs::remove_dir(old);
         }
         Ok(())
@@ -79,9 +79,9 @@ fn is_directory_name(name: &OsStr) -> bool {
     name.to_str().is_some_and(digits)
 }
 
-/// Returns whether a recording left the file at `path`. Such a file is a trace, or belongs to a
-/// process that was killed before it wrote the header of its trace. A file without a header has
-/// the name of a trace and only zeros.
+/// Returns whether a recording left the file at `path`: a trace, or the file of a process that was
+/// killed before it wrote the header. A file without a header is named like a trace (`p.12.3`) and
+/// has at most [`LEAST`] bytes, all of them zero.
 fn is_trace(path: &Path, name: &OsStr) -> bool {
     let Ok(head) = begins(path) else { return false };
     let named = || {

@@ -41,8 +41,8 @@ pub(super) fn of_the_user(target: &Path) -> Variables {
     restored(env::vars_os().collect(), &of_the_parent(), target)
 }
 
-/// Returns the initial variables of the parent process. Cargo replaces itself with xtask, so the
-/// parent is the shell.
+/// Returns the initial variables of the parent process, or none if they cannot be read. Cargo
+/// replaces itself with xtask, so the parent is the shell.
 fn of_the_parent() -> Variables {
     let bytes = fs::read(format!("/proc/{}/environ", parent_id())).unwrap_or_default();
     let pairs = bytes.split(|byte| *byte == 0).filter_map(|pair| {
@@ -87,7 +87,7 @@ fn restored(mut ours: Variables, parent: &Variables, target: &Path) -> Variables
 }
 
 /// Removes the directory of cargo's programs, which rustup adds to the front of `PATH`. Leaves
-/// `PATH` as it is unless the rest equals the shell's `PATH`.
+/// `PATH` as it is unless the remaining directories equal the shell's `PATH`.
 fn restore_path(ours: &mut Variables, parent: &Variables, cargo_home: Option<&OsStr>) {
     let (Some(path), Some(cargo_home)) = (ours.get(OsStr::new("PATH")), cargo_home) else { return };
     let mut entries = env::split_paths(path);

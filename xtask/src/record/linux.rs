@@ -47,7 +47,8 @@ struct RecordedProcess {
     bypassed: bool,
 }
 
-/// Runs `record`. Returns the exit status of the program, or of the tool if the recording failed.
+/// Runs `record`. Returns the exit status of the program. If the recording failed and the program
+/// succeeded or did not run, returns a status of the tool instead.
 pub(super) fn main(ws: &Workspace, options: &RecordOptions) -> ExitCode {
     let mut status = FAILED;
     if let Err(error) = record(ws, options, &mut status) {
@@ -61,7 +62,8 @@ pub(super) fn main(ws: &Workspace, options: &RecordOptions) -> ExitCode {
 
 fn record(ws: &Workspace, options: &RecordOptions, status: &mut u8) -> Result<()> {
     let (name, arguments) = options.command.split_first().context("which program?")?;
-    // Declared before `place`, so that no signal ends the tool before its directories are removed.
+    // `signals` is declared before `place` and so dropped after it: no signal ends the tool before
+    // `place` has removed its directories.
     let signals;
     let mut place = TracePlace::take(match &options.out {
         Some(path) => std::path::absolute(path)
@@ -107,7 +109,7 @@ fn record(ws: &Workspace, options: &RecordOptions, status: &mut u8) -> Result<()
     Ok(())
 }
 
-/// Builds the recorder and returns its path.
+/// Builds the recorder and returns the path of its library.
 fn library(ws: &Workspace) -> Result<PathBuf> {
     ws.package(RECORDER)?;
     // The build has its own directory, because other builds create the library without the feature
@@ -208,7 +210,7 @@ fn describe(
     for caveat in trace.caveats() {
         let _ = writeln!(out, "note: {caveat}");
     }
-    // For the largest process, the caveats above already say that.
+    // The caveats above already say whether the largest process is bypassed.
     for other in others.iter().filter(|other| other.bypassed) {
         let _ = writeln!(
             out,

@@ -2,8 +2,8 @@
 //! it. A lock allows one recording at a time to write there.
 //!
 //! Each recording has its own directory in TRACE.processes, with a unique name. A process that
-//! outlives its recording therefore cannot write into a later one. A recording removes the traces
-//! of earlier recordings after it has moved its own trace to TRACE.
+//! outlives its recording therefore cannot write into a later recording. A recording removes the
+//! traces of earlier recordings after it has moved its own trace to TRACE.
 
 use core::hash::{BuildHasher, Hasher};
 use std::collections::hash_map::RandomState;
@@ -51,6 +51,8 @@ impl Drop for CreatedDirectories {
 
 impl TracePlace {
     /// Locks the directory for the trace `out`, and creates a directory for this recording in it.
+    /// Returns an error if another recording holds the lock, if a file that is not a trace is in
+    /// the way, or if the directory is not writable.
     pub(super) fn take(out: PathBuf) -> Result<Self> {
         replaceable(&out)?;
         let all = beside(&out, ".processes");
@@ -65,7 +67,8 @@ impl TracePlace {
             );
         }
         let missing = all.ancestors().take_while(|dir| !dir.exists());
-        // Declared before `made`, so that the directory is removed before it is unlocked.
+        // `held` is declared before `made`, so that after an error the directory is removed before
+        // it is unlocked.
         let held;
         let mut made = CreatedDirectories(missing.map(Path::to_owned).collect());
         held = locked(&all)?;
@@ -77,7 +80,7 @@ impl TracePlace {
     }
 
     /// Moves the file `trace` to the path `out`, and removes the traces of earlier recordings. If
-    /// the process that writes the trace still runs, the file also keeps its original name, by
+    /// the process that writes the trace still runs, the file also keeps its original name, under
     /// which the process extends it.
     pub(super) fn keep(&mut self, trace: &Path, still_runs: bool) -> Result<()> {
         let moved = || -> io::Result<()> {
@@ -103,7 +106,8 @@ impl TracePlace {
     }
 }
 
-/// Creates the directory `all` and locks it.
+/// Creates the directory `all`, locks it, and returns the open directory. Returns an error if
+/// another recording holds the lock. Prints a note if the file system does not support locks.
 fn locked(all: &Path) -> Result<File> {
     loop {
         fs::create_dir_all(all).map_err(|error| {
@@ -166,7 +170,7 @@ fn try_writing(parts: &Path) -> Result<()> {
 }
 
 /// Returns the limit on the size of files in bytes, which child processes inherit. Returns `None`
-/// if there is no limit.
+/// if there is no limit or if it cannot be read.
 fn most_bytes_of_a_file() -> Option<u64> {
     let limits = fs::read_to_string("/proc/self/limits").ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max file size"))?;

@@ -54,7 +54,7 @@ fn has_environment(pid: u32, parts: &Path) -> bool {
     variables.split(|byte| *byte == 0).any(named)
 }
 
-/// Returns the parent of process `pid`; `None` if there is no such process.
+/// Returns the parent of process `pid`, or `None` if there is no such process.
 fn parent(pid: u32) -> Option<u32> {
     let line = fs::read(format!("/proc/{pid}/stat")).ok()?;
     // The command is in parentheses and may contain any byte. The state and the parent follow.

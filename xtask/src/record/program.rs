@@ -25,7 +25,8 @@ const TEXTS: [(&str, &[u8]); 4] = [
     ("tcmalloc", b"tcmalloc"),
 ];
 
-/// Returns the file that a shell with the search path `path` runs for `name`.
+/// Returns the file that a shell with the search path `path` runs for `name`, or `None` if the
+/// search finds no program.
 pub(super) fn find(name: &OsStr, path: Option<&OsStr>) -> Option<PathBuf> {
     if name.as_bytes().contains(&b'/') {
         return Some(name.into());
@@ -82,7 +83,8 @@ fn binary(head: &[u8]) -> Option<&'static str> {
     Some("it is linked statically, so no library can be preloaded")
 }
 
-/// Returns the names of the allocators that the texts in a program's file reveal.
+/// Returns the names of the allocators that the texts in a program's file reveal. Does not search a
+/// file that is larger than [`SEARCHED`] or unreadable.
 pub(super) fn brings(file: &Path) -> Vec<&'static str> {
     if fs::metadata(file).is_ok_and(|data| data.len() > SEARCHED) {
         return Vec::new();

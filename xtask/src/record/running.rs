@@ -31,8 +31,8 @@ pub(super) struct BlockedSignals {
 }
 
 impl BlockedSignals {
-    /// Blocks the signals, except those that were ignored when xtask was started. The program
-    /// inherits the ignored signals.
+    /// Blocks the signals, except those that were ignored when xtask was started. The program also
+    /// starts with those signals ignored.
     pub(super) fn block() -> Self {
         let mut waited = MaybeUninit::<libc::sigset_t>::zeroed();
         // SAFETY: the set is writable.
@@ -116,7 +116,7 @@ fn is_for_this_process_alone(signal: c_int, pid: u32) -> bool {
     }
 }
 
-/// Runs the program to its end. `parts` is the directory of its traces.
+/// Runs the program to its end and returns its status. `parts` is the directory of its traces.
 pub(super) fn run(command: &mut Command, parts: &Path, signals: &BlockedSignals) -> io::Result<ExitStatus> {
     let before = signals.before;
     let restore = move || {

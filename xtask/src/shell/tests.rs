@@ -14,6 +14,14 @@ fn words_are_quoted_only_if_a_shell_needs_it() {
 }
 
 #[test]
+fn an_appended_value_follows_that_of_an_earlier_call() {
+    const NAME: &str = "EPHEMERA_FLAGS_OF_A_TEST";
+    let command = Cmd::new("cargo", Path::new(".")).env_append(NAME, "-a").env_append(NAME, "-b");
+    assert_eq!(command.clone().shown(), format!("{NAME}='-a -b' cargo"));
+    assert_eq!(command.env(NAME, "-c").shown(), format!("{NAME}=-c cargo"));
+}
+
+#[test]
 fn a_captured_command_returns_its_output_and_status() {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let good = Cmd::new(&cargo, Path::new(".")).arg("--version").quiet("asking cargo").unwrap();

@@ -5,7 +5,7 @@ use super::{Finding, SourceFile};
 /// The number of lines above which a file gets a warning.
 const SOFT: usize = 400;
 
-/// The number of lines above which a file is an error.
+/// The number of lines above which a file gets an error.
 const HARD: usize = 600;
 
 /// The maximum number of lines of code in a `lib.rs`, which is a table of contents.

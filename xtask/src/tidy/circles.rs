@@ -17,16 +17,15 @@ struct CodePath<'a> {
     /// The parts of the path, from the root of the crate. The part `{}` is a placeholder for a
     /// module without a file.
     parts: Vec<&'a str>,
-    /// Whether the first word of the path is a name in scope, so that the path may lead to another
-    /// crate.
+    /// Whether the path starts with a name in scope, and so may lead to another crate.
     is_relative: bool,
-    /// The name that a `use` brings into scope.
+    /// The name that a `use` brings into scope. Empty for other paths.
     name: &'a str,
     is_public_use: bool,
     line: usize,
 }
 
-/// The parts of a module's name. The root of the crate has none.
+/// The parts of a module's name. Empty for the root of the crate.
 type Name<'a> = Vec<&'a str>;
 
 /// The files of a crate, by module, with the paths in each file.
@@ -128,8 +127,9 @@ fn path<'a>(here: &[&'a str], words: &[&'a str], line: usize) -> CodePath<'a> {
     CodePath { parts: [base, &words[skip..]].concat(), is_relative, name: "", is_public_use: false, line }
 }
 
-/// Returns the module of the item that a path of `module` leads to, if the item is in this crate.
-/// `depth` is the number of imports that the search has followed.
+/// Returns the module of the item that a path of `module` leads to. Returns `None` if the item is
+/// in another crate, or may come from a `use` with a star. `depth` is the number of imports that
+/// the search has followed.
 fn target<'m, 'a>(
     modules: &'m Modules<'a>,
     module: &Name<'a>,
@@ -152,7 +152,7 @@ fn target<'m, 'a>(
     }
 }
 
-/// Returns a finding for each circle.
+/// Returns a finding for each circle. Of circles that share a file, only the first is reported.
 fn circles(modules: &Modules<'_>) -> Vec<Finding> {
     let mut uses: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
     for (module, (_, paths)) in modules {
@@ -176,7 +176,8 @@ fn circles(modules: &Modules<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Returns the modules of a shortest circle that begins at `start`.
+/// Returns the modules of a shortest circle that begins at `start`, or `None` if there is no
+/// circle.
 fn shortest<'m, 'a>(
     start: &'m Name<'a>,
     uses: &BTreeMap<&'m Name<'a>, BTreeMap<&'m Name<'a>, usize>>,

@@ -1,4 +1,4 @@
-//! Requires a `##` comment above every feature in a crate's manifest.
+//! Requires a `##` comment above every feature except `default` in a crate's manifest.
 
 use super::{Finding, SourceFile};
 

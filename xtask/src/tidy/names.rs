@@ -113,8 +113,8 @@ fn without_tests<'a>(file: &'a SourceFile, tests: &mut BTreeSet<String>) -> Vec<
     kept
 }
 
-/// Returns whether a `cfg` holds in test builds only: whether it has `test` outside of `any` and
-/// `not`.
+/// Returns whether a `cfg` holds in test builds only. The criterion is a `test` outside of `any`
+/// and `not`.
 fn needs_test(cfg: &[Token<'_>]) -> bool {
     let mut at = 0;
     while let Some(token) = cfg.get(at) {
@@ -134,7 +134,8 @@ pub(super) fn directory(path: &str) -> &str {
     ["/lib", "/main", "/mod"].iter().find_map(|end| module.strip_suffix(end)).unwrap_or(module)
 }
 
-/// Returns the index of the bracket that closes the bracket at `open`.
+/// Returns the index of the bracket that closes the bracket at `open`, or the number of tokens if
+/// no bracket closes it.
 pub(super) fn closing(tokens: &[Token<'_>], open: usize) -> usize {
     let mut depth = 0;
     for (at, token) in tokens.iter().enumerate().skip(open) {

@@ -1,5 +1,5 @@
-//! Requires a comment at every ordering stronger than `Relaxed`. The comment says what the ordering
-//! publishes or sees, and names the function at the other end.
+//! Requires a comment at every ordering in library code that is stronger than `Relaxed`. The
+//! comment says what the ordering publishes or sees, and names the function at the other end.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::{Finding, SourceFile};
 /// The orderings that need a comment.
 const STRONG: [&str; 4] = ["Acquire", "Release", "AcqRel", "SeqCst"];
 
-/// The maximum number of lines between the start of the comment and the ordering.
+/// The number of lines above an ordering that are searched for a line of its comment.
 const ABOVE: usize = 6;
 
 /// The start of a comment about an ordering.
@@ -138,8 +138,8 @@ fn imports<'a>(tokens: &[Token<'a>], types: &mut BTreeSet<&'a str>, bare: &mut B
     }
 }
 
-/// Returns the comment for the ordering in `line`. A comment above a constant applies to the whole
-/// constant.
+/// Returns the comment for the ordering in `line`, or `None` if the ordering has no comment. A
+/// comment above a constant applies to the whole constant.
 fn reason(file: &SourceFile, line: usize, constants: &[(usize, usize)]) -> Option<String> {
     let constant = constants.iter().find(|(first, last)| (*first..=*last).contains(&line));
     let begins = constant.map_or(line, |(first, _)| *first);
@@ -148,7 +148,8 @@ fn reason(file: &SourceFile, line: usize, constants: &[(usize, usize)]) -> Optio
     Some(comment_at(file, start))
 }
 
-/// Returns the first line of the `ORDERING` comment that `line` belongs to.
+/// Returns the first line of the `ORDERING` comment that `line` belongs to, or `None` if it belongs
+/// to no such comment.
 fn reason_through(file: &SourceFile, line: usize) -> Option<usize> {
     let at = |line: usize| &file.lines[line - 1];
     if starts_reason(&at(line).comment) {

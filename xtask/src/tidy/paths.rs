@@ -2,7 +2,8 @@
 
 use super::{Finding, SourceFile};
 
-/// Directories of one machine. The array concatenates them so that this file does not contain them.
+/// Directories of one machine. The array concatenates their parts, so that this file does not
+/// contain them.
 const DIRS: [&str; 3] = [concat!("/", "work/"), concat!("/", "root/"), concat!("/", "home/")];
 
 /// Checks all text files.

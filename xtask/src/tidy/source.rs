@@ -96,7 +96,8 @@ pub(super) fn load(root: &Path) -> Result<Vec<SourceFile>> {
     Ok(files)
 }
 
-/// Returns the paths that git tracks or would track after `git add`. Returns `None` without git.
+/// Returns the paths that git tracks or would track after `git add`. Returns `None` if git fails or
+/// lists no file.
 fn listed_by_git(root: &Path) -> Option<Vec<String>> {
     let asked = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])

@@ -100,7 +100,8 @@ fn nightlies(line: &str) -> impl Iterator<Item = &str> {
 
 /// Returns the name, the requested version and the actual version, if a line requests a member at a
 /// version that it does not have. A line with an exact version (`"=0.2.0"`) means the published
-/// crate of that name.
+/// crate of that name. Returns `None` for such a line, and for every line that requests no member
+/// or the right version.
 fn dependency<'a>(line: &'a str, facts: &'a Facts) -> Option<(&'a str, &'a str, &'a str)> {
     // A page shows the new line of a changed dependency with a plus.
     let line = line.trim();

@@ -61,7 +61,7 @@ impl Running {
             }
             std::thread::sleep(Duration::from_millis(10));
         };
-        // A program that outlives the tool would hold the pipe. Usually the group is empty.
+        // A program that outlives the tool would keep the pipe open. Usually the group is empty.
         let group = format!("-{}", self.child.id());
         let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
         let printed: Vec<String> = self.printed.lines().map_while(Result::ok).collect();

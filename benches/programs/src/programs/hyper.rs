@@ -46,7 +46,7 @@ pub(crate) fn run(_root: &Path) -> ProgramResult {
     })
 }
 
-/// Serves each connection in its own task.
+/// Serves each connection in its own task. Returns only if a connection cannot be accepted.
 async fn accept(listener: TcpListener) -> Result<(), TaskError> {
     loop {
         let (stream, _) = listener.accept().await?;

@@ -1,5 +1,5 @@
 //! Finds a program by its name. A new program needs a module, a line in `programs!`, a feature with
-//! its name, and a row in `xtask/src/programs/catalogue.rs`.
+//! the program's name, and a row in `xtask/src/programs/catalogue.rs`.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ macro_rules! programs {
             mod $module;
         )*
 
-        /// Returns the program with this name, if this build has it.
+        /// Returns the program with this name, or `None` if this build does not contain it.
         pub(crate) fn find(name: &str) -> Option<ProgramFn> {
             match name {
                 $(

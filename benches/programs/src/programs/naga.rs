@@ -10,7 +10,7 @@ use crate::ProgramResult;
 use crate::checksum::Checksum;
 
 /// A shader with three placeholders: `SIZE` for a number, `STEPS` for copies of [`STEP`], and
-/// `CALLS` for calls of these copies.
+/// `CALLS` for calls to these copies.
 const SHADER: &str = "
 struct Particle { position: vec3<f32>, mass: f32, velocity: vec3<f32>, age: u32 }
 struct Settings { gravity: vec3<f32>, time: f32, count: u32, damping: f32 }

@@ -16,7 +16,7 @@ pub(crate) struct ServiceLoad {
     pub(super) cached: usize,
     /// The number of requests from one burst to the next, or `None` if there are no bursts.
     pub(super) burst_every: Option<u64>,
-    /// Whether the service prints its resident memory when it has answered all requests.
+    /// Whether the service prints its resident memory after it has answered all requests.
     pub(super) tells: bool,
 }
 
@@ -28,15 +28,15 @@ pub(super) const SHORT: ServiceLoad =
 pub(super) const LONG: ServiceLoad =
     ServiceLoad { requests: 500_000, cached: 200_000, burst_every: None, tells: true };
 
-/// The load of the program `service-bursts`. It has fewer requests than [`LONG`], because only its
-/// memory is measured.
+/// The load of the program `service-bursts`. Only the memory of this program is measured, so it
+/// answers fewer requests than `service-long`.
 pub(super) const BURSTS: ServiceLoad =
     ServiceLoad { requests: 50_000, cached: 200_000, burst_every: Some(10_000), tells: false };
 
 /// The number of blocks in a burst, and the size of each in bytes.
 const BURST: (usize, usize) = (64_000, 1_000);
 
-/// The number of requests between a burst and the reading of the resident memory after it.
+/// The number of requests from a burst to the next reading of the resident memory.
 const AFTER: u64 = 10;
 
 const ITEMS: u64 = 110;
@@ -62,11 +62,13 @@ pub(crate) fn run_bursts(_root: &Path) -> ProgramResult {
     serve(&BURSTS, |request| request())
 }
 
-/// The result of a request: a number for its client, and a string for the cache.
+/// The result of a request: a number for the client and possibly a string for the cache, or the
+/// parser's error.
 type Answer = serde_json::Result<(u64, Option<String>)>;
 
 /// Answers the requests of `load`. Each request is a closure, which `around` calls. For each burst,
-/// prints the resident memory before the burst and [`AFTER`] requests after it.
+/// prints the resident memory in bytes before the burst and [`AFTER`] requests after it. Returns
+/// the checksum of all answers and of the final cache.
 pub(super) fn serve(load: &ServiceLoad, around: impl Fn(&dyn Fn() -> Answer) -> Answer) -> ProgramResult {
     let documents: Vec<String> = (0..DOCUMENTS).map(document).collect();
     let mut cache: Vec<Option<String>> = vec![None; load.cached];
@@ -117,8 +119,8 @@ fn resident() -> Result<u64, Box<dyn core::error::Error>> {
     Ok(kib.parse::<u64>()? * 1024)
 }
 
-/// Parses a document and adds up its prices. For an even `number`, also returns a string to keep in
-/// the cache.
+/// Parses a document and returns the sum of its prices. For an even `number`, also returns a string
+/// to keep in the cache.
 fn answer(text: &str, number: u64) -> Answer {
     let document: Value = serde_json::from_str(text)?;
     let items = document["items"].as_array().map(Vec::as_slice).unwrap_or_default();

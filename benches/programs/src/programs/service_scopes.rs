@@ -11,7 +11,7 @@ use crate::ProgramResult;
 const LIMIT: usize = 64 << 20;
 
 /// Runs the program `service-scopes`, which answers its requests one after another. Does not read
-/// files of the repository. No command of xtask runs this program, only its variants below.
+/// files of the repository. The commands of xtask run only the variants below.
 pub(crate) fn run(_root: &Path) -> ProgramResult {
     serve(&SHORT, |request| in_scope(request))
 }

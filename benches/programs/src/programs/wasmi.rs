@@ -29,8 +29,8 @@ pub(crate) fn run(_root: &Path) -> ProgramResult {
     Ok(checksum)
 }
 
-/// Returns the text of a module. Each function mixes its argument in a loop, writes to memory and
-/// calls the function before it.
+/// Returns the text of a module. Each function mixes its argument in a loop and writes to memory.
+/// Each function except the first also calls the function before it.
 fn source(module: u64) -> String {
     let mut text = String::from("(module (memory 1)\n");
     for function in 0..FUNCTIONS {

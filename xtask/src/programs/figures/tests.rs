@@ -20,8 +20,8 @@ fn run(contender: &'static str, round: u32, checksum: &str, figures: ProcessFigu
     ProgramRun { program: "syn".to_owned(), contender, round, ended }
 }
 
-/// Returns the runs of four rounds, each slower than the round before. Within a round, times are in
-/// proportion to those of `times`.
+/// Returns the runs of four rounds, each slower than the round before. Within a round, the times
+/// are proportional to the times in `times`.
 fn runs(times: &[(&'static str, f64, u64)]) -> Vec<ProgramRun> {
     let round = |round: u32| {
         let drift = 100.0 * (1.0 + f64::from(round));

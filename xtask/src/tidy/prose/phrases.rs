@@ -1,5 +1,5 @@
-//! The phrases that the rules of prose exclude, each with a better phrase, words that mark
-//! unfinished code, and starts of sentences that have no subject.
+//! The phrases that the rules of prose exclude, each with a better phrase; the words that mark
+//! unfinished code; and the starts of sentences that have no subject.
 
 /// A phrase in lower case, and the advice for it.
 const PHRASES: &[(&str, &str)] = &[
@@ -73,7 +73,8 @@ fn sentences(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Returns the start of a sentence that has a clause in place of its subject. Accepts questions.
+/// Returns the first two words of a sentence that begins with a clause in place of a subject.
+/// Returns `None` for any other sentence and for a question.
 fn headless(sentence: &str) -> Option<String> {
     if sentence.trim_end().ends_with('?') {
         return None;
