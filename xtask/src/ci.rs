@@ -7,6 +7,7 @@ use clap::Args;
 
 use crate::bench;
 use crate::controls;
+use crate::cpeers;
 use crate::icount;
 use crate::loom;
 use crate::matrix;
@@ -98,19 +99,29 @@ fn steps(ws: &Workspace) -> Result<Vec<Step<'_>>> {
 
 fn clippy() -> Step<'static> {
     Step::new("clippy", "all targets pass the lints, warnings denied", |ws| {
-        for cargo in with_benches(ws, "clippy") {
+        for cargo in lint_commands(ws) {
             cargo
                 .args(["--all-targets", "--", "-D", "warnings"])
                 .run_or("clippy reports warnings or errors")?;
         }
-        // The program of `cargo xtask coherence` is behind a feature.
-        let program = ws.cargo().args(["clippy", "--package", "ephemera-coherence", "--features", "program"]);
-        program
-            .args(["--all-targets", "--", "-D", "warnings"])
-            .run_or("clippy reports warnings or errors")?;
         Ok(Outcome::Passed(String::new()))
     })
     .beside()
+}
+
+/// Returns the commands that run clippy over the workspace. They include the criterion benches if
+/// all contenders in C and C++ can be built.
+fn lint_commands(ws: &Workspace) -> Vec<shell::Cmd> {
+    let clippy = ws.cargo().arg("clippy");
+    // The program of `cargo xtask coherence` is behind a feature. A command for that program alone
+    // would select other features of its dependencies and check them again.
+    let program = ["--features", "ephemera-coherence/program"];
+    let mut commands = test::workspace(ws, &clippy);
+    if commands.len() == 1 {
+        return vec![cpeers::one_library(clippy).arg("--workspace").args(program)];
+    }
+    commands[0] = commands[0].clone().args(program);
+    commands
 }
 
 fn docs() -> Step<'static> {
@@ -123,11 +134,4 @@ fn docs() -> Step<'static> {
         Ok(Outcome::Passed(String::new()))
     })
     .beside()
-}
-
-/// Returns the commands that run the cargo subcommand `what` over the workspace. They include the
-/// criterion benches if all contenders in C and C++ can be built.
-fn with_benches(ws: &Workspace, what: &str) -> Vec<shell::Cmd> {
-    let commands = test::workspace(ws, &ws.cargo().arg(what));
-    if commands.len() == 1 { vec![ws.cargo().args([what, "--workspace"])] } else { commands }
 }

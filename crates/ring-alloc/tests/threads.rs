@@ -237,7 +237,7 @@ fn conc_threads_one_after_another_reuse_memory() {
 #[test]
 fn many_threads_one_after_another_hold_bounded_memory() {
     let records = OneRingAlloc.stats().extra_records;
-    one_after_another(here_or_miri(2_000, 8));
+    one_after_another(here_or_miri(2_000, 5));
     assert!(OneRingAlloc.stats().extra_records >= records, "a record was freed");
 }
 
@@ -246,7 +246,7 @@ fn records_are_added_for_more_threads_and_then_reused() {
     let _balanced = Balanced::new();
     // The number of static records.
     let first = here_or_miri(64, 4);
-    let count = first + 16;
+    let count = first + here_or_miri(16, 4);
     let barrier = Arc::new(Barrier::new(count));
     let threads: alloc::vec::Vec<_> = (0..count)
         .map(|number| {

@@ -55,16 +55,21 @@ fn package_folder(ws: &Workspace, package: &Package) -> PathBuf {
 
 /// Returns whether a source file, or a file below a folder, defines a threaded test.
 fn has_threaded(path: &Path) -> Result<bool> {
+    contains(path, &format!("fn {THREADED}"))
+}
+
+/// Returns whether a source file, or a file below a folder, contains `text`.
+pub(super) fn contains(path: &Path, text: &str) -> Result<bool> {
     if path.is_dir() {
         for entry in std::fs::read_dir(path)? {
-            if has_threaded(&entry?.path())? {
+            if contains(&entry?.path(), text)? {
                 return Ok(true);
             }
         }
         return Ok(false);
     }
     let source = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    Ok(source.contains(&format!("fn {THREADED}")))
+    Ok(source.contains(text))
 }
 
 #[cfg(test)]
