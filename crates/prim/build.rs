@@ -96,7 +96,7 @@ const CONTROL: &str = "#![no_std]\n";
 /// # Errors
 ///
 /// Returns a description of the problem if a probe cannot be written or the compiler cannot be
-/// started, so that a full disk is not mistaken for a "no".
+/// started.
 fn trait_is_open() -> Result<bool, String> {
     if compiles(PROBE, true)? {
         return Ok(true);

@@ -36,8 +36,8 @@ others are in a directory in TRACE.processes/, named by process. A recording rep
 trace, and refuses to replace anything else. Ctrl-C ends CMD as it would without the recorder, and the trace is kept. A program
 that is linked statically, set-user-id, or that clears its environment cannot be recorded. docs/traces.md has more.
 
-The exit status is that of CMD, or 128 plus the number of the signal that ended it; 125 if the recording failed, 126 if CMD cannot
-be run, 127 if there is no CMD.")]
+The exit status is that of CMD, or 128 plus the number of the signal that ended it; 125 if CMD succeeded and the recording
+failed, 126 if CMD cannot be run, 127 if there is no CMD.")]
 pub(crate) struct RecordOptions {
     /// Write the trace to this file [default: target/trace/trace].
     #[arg(long, value_name = "TRACE")]

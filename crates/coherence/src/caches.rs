@@ -49,7 +49,8 @@ pub struct Caches {
 }
 
 impl Caches {
-    /// Returns the numbers of the lines that an access of `bytes` bytes at this address touches.
+    /// Returns the numbers of the lines that an access of `bytes` bytes at `address` touches. An
+    /// access of 0 bytes counts as one of 1 byte.
     pub fn lines(address: u64, bytes: u64) -> impl Iterator<Item = u64> {
         let last = address.saturating_add(bytes.max(1) - 1);
         address / LINE..=last / LINE

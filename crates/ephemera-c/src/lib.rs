@@ -7,8 +7,8 @@
 //!
 //! The library serves blocks from `Heap`, an allocator like
 //! [`PooledAllocator`](typed_pool::PooledAllocator). `free` does not get a size, so the module
-//! `sized` finds the size of a block: in the header of its unit, in the length of its span, or in
-//! the page in front of the block.
+//! `sized` finds the size of a block: it is in the header of the block's unit, is the length of the
+//! block's span, or is in the page in front of the block.
 //!
 //! If the library detects that a pointer passed to it is not a live block, it ends the process with
 //! a message. With debug assertions, it keeps a table of live blocks and detects every such

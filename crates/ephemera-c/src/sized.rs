@@ -320,8 +320,9 @@ pub(crate) unsafe fn reallocate(block: NonNull<u8>, size: usize) -> Option<NonNu
     moved.or_else(|| (size <= usable).then_some(block))
 }
 
-/// Resizes the mapping of a block that is one page after the start of that mapping. Returns `None`,
-/// and leaves the block as it is, if there is no memory.
+/// Resizes a block that starts one page into its mapping, by resizing the mapping. Returns the
+/// block, which may have moved. Returns `None`, and leaves the block as it is, if there is no
+/// memory.
 ///
 /// # Safety
 /// `found` describes a live block that has a header, and `size` exceeds the largest span. If the

@@ -5,8 +5,9 @@
 //! thread pushes enters a queue, and stays there while it *has mail*: remote frees that are not
 //! booked. Some slow paths and pushes of every thread *look* at a few heaps of the queue. If the
 //! owner of a heap is *idle*, the look purges some of the heap's empty units. Each slow path or
-//! push makes at most one look. As long as any threads take slow paths or push, the looks
-//! eventually purge all empty units in the inboxes of idle owners.
+//! push makes at most one look. The looks purge all empty units in the inboxes of idle owners. The
+//! number of slow paths, pushes and clock ticks that this takes, on any threads, is bounded by the
+//! number of heaps in the queue and of units in their inboxes.
 //!
 //! An owner is idle *by time* if it has not taken a slow path for [`IDLE_MS`]. It is idle *by
 //! bytes* if the bytes that other threads have pushed to its heaps since its last slow path exceed
@@ -108,7 +109,8 @@ impl<U, H> Mail<U, H> {
         }
     }
 
-    /// Returns whether there are remote frees that are not booked. The answer may be out of date.
+    /// Returns whether one of the two inboxes contains a unit. Lent units are in neither. The
+    /// answer may be out of date.
     #[inline]
     pub fn is_some(&self) -> bool {
         !self.inbox.is_empty() || !self.seen.is_empty()

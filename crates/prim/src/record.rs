@@ -124,7 +124,7 @@ impl<S> Record<S> {
         }
     }
 
-    /// Returns the lease that this thread kept through [`Lease::bind`]. Dropping the result
+    /// Returns the lease that this thread has held since [`Lease::bind`]. Dropping the result
     /// releases the lease.
     ///
     /// # Safety

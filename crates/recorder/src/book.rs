@@ -52,8 +52,8 @@ pub enum BookStep {
     },
     /// An unknown block was freed or passed to `realloc`.
     Unknown,
-    /// A block that was already freed, or that is inside `realloc`, was freed or passed to
-    /// `realloc`.
+    /// A block was freed or passed to `realloc` although it was already freed, or while another
+    /// `realloc` of it was in progress.
     Twice,
     /// No effect on live blocks: a block entered `realloc`, or `realloc` refused an unknown block.
     Pending,

@@ -19,8 +19,8 @@ pub(crate) struct Call {
 /// The maximum number of calls from one measured call to the next.
 const GAP: u32 = 64;
 
-/// The position in a packet where a thread writes events. In the child of a fork, all fields are
-/// zero, which means that the stream has no packet.
+/// The position in a packet where a thread writes events. In the child of a fork, all fields
+/// start as zero, which means that the stream has no packet.
 ///
 /// The fields belong to the holder (I2). While the holder writes, it is marked busy. The recorder
 /// then drops and counts the calls of signal handlers, and does not touch the stream (I6).

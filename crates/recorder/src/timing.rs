@@ -95,7 +95,7 @@ impl Timing {
         [op::ALLOC, op::ZEROED, op::FREE, op::RESIZED].into_iter().map(|op| &self.kinds[slot(op)])
     }
 
-    /// Returns the sums over all measured intervals of the recorder.
+    /// Returns the sums over all measured times in the recorder.
     #[must_use]
     pub fn recorder(&self) -> TimeSample {
         let mut sum = TimeSample::default();

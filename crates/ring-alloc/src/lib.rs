@@ -59,12 +59,12 @@
 //!
 //! A chunk belongs to one thread, its owner. If another thread frees the last block of the chunk,
 //! the owner reuses or frees the chunk when it needs a new front, trims or exits. If the owner has
-//! needed no new front for 100 ms, other threads return the chunk's pages to the operating system,
-//! within a bounded number of their own slow paths and remote frees. They do so earlier if they
-//! free more than 4 MiB of the owner's chunks in that time (or more than a higher bound, after
-//! repeated bursts). The memory therefore leaves the process even if the owner never runs again,
-//! except for two pages of each such chunk, the owner's fronts, and the empty chunks that it keeps
-//! for reuse.
+//! needed no new front for 100 ms, other threads return the chunk's pages to the operating system.
+//! The number of waiting chunks bounds the number of their slow paths, remote frees and clock ticks
+//! until then. They return the pages earlier if they free more than 4 MiB of the owner's chunks in
+//! that time (or more than a higher bound, after repeated bursts). The memory therefore leaves the
+//! process even if the owner never runs again, except for two pages of each such chunk, the owner's
+//! fronts, and the empty chunks that it keeps for reuse.
 //!
 //! If the owner has exited, the thread that frees the last block of a chunk also frees the chunk.
 //!

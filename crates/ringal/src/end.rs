@@ -24,7 +24,7 @@
 //!   settled, or was free when the ring was dropped, or was found by a sweep.
 //!
 //! Sweeps start at the first region that the drop of the ring found taken. The drop settles every
-//! free region after that, and a late release settles its own region. A free word that a sweep
+//! free region beyond that one, and a late release settles its own region. A free word that a sweep
 //! finds therefore belongs to an early release whose share the drop has counted.
 
 use core::alloc::Layout;

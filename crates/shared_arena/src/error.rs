@@ -23,7 +23,7 @@ pub(crate) enum RefusalCause {
     OtherCopy,
 }
 
-/// The error of a refused request for memory.
+/// The error that is returned if a request for memory is refused.
 ///
 /// # Examples
 ///

@@ -276,7 +276,7 @@ pub(crate) fn visit(
         // that the gate is open and the lease is released.
         fence(Ordering::SeqCst);
         // This thread may be the only one that can notice that the record is free. The record's
-        // holder can have exited while this thread had shards from the bag, or another thread can
+        // holder may have exited while this thread had shards from the bag, or another thread may
         // have pushed a shard while this thread had the lease.
         let waits = if leased { bag.has_news() } else { visitor != Visitor::Holder && !bag.is_empty() };
         let ended = waits && record.is_free();

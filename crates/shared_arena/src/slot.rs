@@ -270,7 +270,7 @@ impl<T, H: ArenaKind> ClaimedSlot<T, H> {
             self.start_counts(store)?;
             return Ok(self);
         }
-        // After `make_room`, only the group of this slot can become empty. Another page can have
+        // After `make_room`, only the group of this slot can become empty. Another page may have
         // both counts and a free slot.
         let (group, _) = locate(self.place);
         let (address, pages) = (group.as_ptr(), group.pages());

@@ -88,8 +88,9 @@ pub(crate) fn make_shard(store: &ArenaStore) -> Result<(), Refused> {
     with_record(store, make).map(drop)
 }
 
-/// Calls `visit` with a record that this thread holds during the call. Binds the record to the
-/// thread, or leases it for this operation if the thread's exit guard has run.
+/// Calls `visit` with a record that this thread holds during the call: the record to which the
+/// thread is bound, and which its first call binds. A thread that cannot be bound leases a record
+/// for this call.
 ///
 /// # Errors
 /// Returns [`Refused`] if there is no memory for a record, or the error of `visit`.

@@ -21,8 +21,8 @@ type Job = [u64; 8];
 
 /// The number of values in a burst. They fill more than the 2 MiB of pages that can rest.
 const BURST: u64 = 50_000;
-/// The number of values that a hand-over makes after the burst. Two looks for idle groups need
-/// fewer claims.
+/// The number of values that a hand-over makes after the burst: enough claims for at least two
+/// looks for idle groups.
 const STEADY: u64 = 200_000;
 
 /// The capacity of the channel between two threads, in values.

@@ -145,8 +145,8 @@ fn at_every_call<A: HostileScript>() {
     assert!(calls > 5, "{calls} calls");
     let step = if cfg!(miri) { 9 } else { 1 };
     for call in (0..calls).step_by(step) {
-        // A single refusal can have no effect: the arena can allocate a smaller group, or free
-        // empty groups and try again.
+        // A single refusal may go unnoticed: the arena may allocate a smaller group, or free empty
+        // groups and try again.
         let _once = run::<A>(call, call + 1);
         let (refused, _) = run::<A>(call, usize::MAX);
         assert_ne!(refused, Some(0), "no request failed, although calls from {call} on were refused");

@@ -14,8 +14,8 @@ pub(crate) const LINK: usize = size_of::<*mut u8>();
 /// this value before it reaches zero.
 pub(crate) const NEVER: usize = usize::MAX;
 
-/// The words that a local free writes. Each unit has a copy of these words, and each heap has one
-/// for its front and its guest.
+/// The words that a local free writes. Each unit has its own, and each heap has its own for its
+/// front and its guest.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct LocalFrees {

@@ -343,7 +343,8 @@ impl UnitPtr {
         if cfg!(ephemera_weaken = "home_stays") { free } else { self.link_home(spec, free) }
     }
 
-    /// Returns a pointer to a byte offset in the unit. The pointer may access the whole unit.
+    /// Returns a pointer to the byte at `offset` in the unit. The pointer may access the whole
+    /// unit.
     #[inline]
     pub(crate) fn at(self, offset: usize) -> *mut u8 {
         self.as_ptr().cast::<u8>().wrapping_add(offset)

@@ -70,8 +70,8 @@ struct CountRow<'a> {
 }
 
 impl InstructionCounts {
-    /// Returns the conditions of a count other than the code. Counts under different conditions are
-    /// not comparable.
+    /// Returns everything except the measured code that can change a count. Counts under different
+    /// conditions are not comparable.
     fn conditions(&self) -> [(&'static str, String); 6] {
         [
             ("rustc", self.rustc.clone()),

@@ -34,7 +34,7 @@ const SCRIPT: &str = r#"
     out
 "#;
 
-/// The maximum number of bytes of the pages that the script reads.
+/// The maximum number of bytes that the script reads, over all pages.
 const INPUT: usize = 200_000;
 
 /// Compiles the script once and runs it twice over the pages.

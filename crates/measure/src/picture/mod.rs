@@ -21,7 +21,7 @@ pub type Drawn = Result<(), Box<dyn Error>>;
 
 /// The colour of names and of measured values.
 pub const INK: RGBColor = RGBColor(29, 33, 37);
-/// The colour of figures on axes.
+/// The colour of the labels of axes, and of the line at ratio 1.
 pub const QUIET: RGBColor = RGBColor(92, 102, 112);
 /// The colour of axes and grids.
 pub const RULE: RGBColor = RGBColor(217, 220, 223);

@@ -21,7 +21,8 @@ const COUNT: Ordering =
 pub struct LentUnits<'i, U> {
     /// The first of the units that the thread has not looked at yet, or null.
     rest: *mut U,
-    /// The first and the last of the units that the thread has looked at.
+    /// The first and the last of the units that the thread has looked at, or `None` if it has
+    /// looked at none.
     seen: Option<(NonNull<U>, NonNull<U>)>,
     /// The inbox that receives the units of `rest`.
     inbox: &'i Inbox<U>,

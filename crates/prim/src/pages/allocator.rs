@@ -51,7 +51,7 @@ unsafe impl Allocator for CachedPages {
     /// Grows the block inside its span, resizes its mapping (which may move), or copies the block.
     #[inline]
     unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
-        // SAFETY: the caller passes a live block, which has memory if its size is not zero.
+        // SAFETY: the caller passes a live block. Its size is not zero, so it has memory.
         if old.size() != 0 && unsafe { spans::has_room(block, new) } {
             self.note_growth(old, new);
             return Ok(NonNull::slice_from_raw_parts(block, new.size()));
@@ -62,7 +62,7 @@ unsafe impl Allocator for CachedPages {
 
     unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
         let whole = |block| NonNull::slice_from_raw_parts(block, new.size());
-        // SAFETY: the caller passes a live block, which has memory if its size is not zero.
+        // SAFETY: the caller passes a live block. Its size is not zero, so it has memory.
         let (grown, known) = if old.size() != 0 && unsafe { spans::has_room(block, new) } {
             self.note_growth(old, new);
             (whole(block), new.size())
@@ -105,7 +105,7 @@ unsafe impl Allocator for CachedPages {
     }
 }
 
-/// Allocates a block without a thread's own cache.
+/// Allocates a block and bypasses the thread's own cache.
 #[inline(never)]
 fn allocate_shared(layout: Layout) -> Result<NonNull<u8>, AllocError> {
     if layout.size() == 0 {
@@ -114,7 +114,7 @@ fn allocate_shared(layout: Layout) -> Result<NonNull<u8>, AllocError> {
     Ok(spans::allocate(layout, false).ok_or(AllocError)?.0)
 }
 
-/// Frees a block without a thread's own cache.
+/// Frees a block to the process's cache and bypasses the thread's own.
 ///
 /// # Safety
 /// `block` is a live block of this allocator with this layout, and nothing uses it any more.

@@ -45,7 +45,8 @@ impl Span {
 
     pub(super) fn start(self) -> NonNull<u8> {
         let start = self.home.superblock.base().wrapping_add(self.index as usize * self.len());
-        // SAFETY: the base of a superblock with an owned span is not null (G2).
+        // SAFETY: the base of a superblock with an owned span is not null (G2), and the span lies
+        // in that mapping, so the sum does not wrap around.
         unsafe { NonNull::new_unchecked(start) }
     }
 }

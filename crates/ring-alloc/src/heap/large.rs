@@ -18,7 +18,7 @@ pub(super) fn allocate<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>
     take(env, layout, Limit::Applies, false)
 }
 
-/// Allocates a block of a layout without a class, even if the limit is then exceeded.
+/// Allocates a block of a layout without a class, even if that exceeds the limit.
 #[inline(never)]
 pub(super) fn allocate_beyond<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     take(env, layout, Limit::Lifted, false)

@@ -74,9 +74,10 @@ impl<G: Geometry> Builder<G> {
     /// front. The default is the geometry's [`RETAIN`](Geometry::RETAIN), which is 4 in
     /// [`Standard`].
     ///
-    /// The ring keeps the front (the chunk that blocks are allocated from) even when the front runs
-    /// empty. A ring without live blocks therefore holds up to `chunks + 1` chunks of each class
-    /// that it has used, or one of each with `retain(0)`. [`RingAlloc::trim`] frees the front too.
+    /// The ring keeps the front of each class (the chunk that blocks are allocated from) even when
+    /// the front has no live block. A ring without live blocks therefore holds up to `chunks + 1`
+    /// chunks of each class that it has used, or one of each with `retain(0)`.
+    /// [`RingAlloc::trim`] frees the fronts too.
     pub const fn retain(self, chunks: usize) -> Self {
         Self { retain: Some(chunks), ..self }
     }

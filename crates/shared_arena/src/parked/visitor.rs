@@ -16,8 +16,8 @@ pub(crate) enum Visitor {
     Successor,
     /// A thread that does not hold the record, and looks at the shards that it finds in the bag.
     Passer,
-    /// A thread that does not hold the record. It takes shards without a queued group out of the
-    /// bag, and does not look at groups.
+    /// A thread that only takes shards without a queued group out of the bag, and does not look at
+    /// groups. It may hold the record: a holder takes this role for requests of other threads.
     Finisher,
 }
 

@@ -100,7 +100,7 @@ impl Segments {
         let segment = self.make_segment(account, seat.segment)?;
         let layout = Layout::new::<Shard>();
         let shard = account.acquire(layout)?.cast::<Shard>();
-        // The global allocator can itself use this arena, so the call above can have made the
+        // The global allocator can itself use this arena, so the call above may have made the
         // shard.
         if let Some(there) = self.shard(seat) {
             // SAFETY: the memory was just acquired with this layout, and no other code has seen it.

@@ -113,8 +113,8 @@ unsafe impl<T: Pooled> PoolOf<T> for OfType<T> {
 /// The pool of a box whose type does not name a pool. Such a box finds its pool when it is dropped,
 /// with two loads more than a box that names its pool.
 ///
-/// If the size or alignment of the value of a box of `AnyPool` is too large for a unit, no account
-/// counts the value, so limits and statistics do not include it.
+/// If the size or alignment of the value is too large for a unit, no account counts the value of
+/// such a box, so limits and statistics do not include it.
 #[derive(Debug)]
 pub enum AnyPool {}
 

@@ -12,8 +12,8 @@ use super::{PoolEnv, UnitHeap};
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{Unit, UnitPtr};
 
-/// Requests one unit of `slots` slots under the limit. The new unit is empty, and is only on the
-/// list of all units.
+/// Requests one unit of `slots` slots under the limit. The new unit is empty, and is on no list
+/// except that of all units.
 pub(super) fn acquire<E: PoolEnv>(env: E, slots: usize) -> Result<UnitPtr, AllocError> {
     acquire_under(env, Limit::Applies, slots)
 }

@@ -1,8 +1,8 @@
 //! The *charge* of a block without a size class: the scope that the block counts for.
 //!
-//! Such a block is not in a unit, so a note for the block's address names its scope. Only the paths
-//! of these blocks write and read the note. A block that grows counts from then on for the scope in
-//! which it grew, as if it had moved to a new block. A block that shrinks continues to count for
+//! Such a block is not in a unit, so a note for the block's address names its scope. Only the code
+//! for these blocks writes and reads the note. A block that grows counts from then on for the scope
+//! in which it grew, as if it had moved to a new block. A block that shrinks continues to count for
 //! its scope, unless it shrinks to a size class: it then counts for the scope in which it shrank.
 
 use core::alloc::Layout;
