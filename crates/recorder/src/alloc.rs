@@ -38,8 +38,8 @@ pub(crate) fn resized(old: *mut u8, new: *mut u8, size: usize) {
     record(&Call { lead, address: address.addr() as u64, size: Some(size as u64) });
 }
 
-/// An allocator that records every call and passes it to `A`. The recording begins with
-/// [`start`](crate::start).
+/// An allocator that passes every call to `A`, and records the calls from [`start`](crate::start)
+/// on.
 ///
 /// The trace does not contain blocks allocated before the start. Readers count frees of such
 /// blocks as unknown.

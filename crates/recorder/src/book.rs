@@ -14,7 +14,7 @@ pub type Id = u32;
 /// The size, the alignment and the origin of a live block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LiveBlock {
-    /// The size that the last call for the block requested, in bytes.
+    /// The size that the last successful call for the block requested, in bytes.
     pub size: u64,
     /// The base-2 logarithm of the requested alignment; 0 if the call requested none.
     pub align_log2: u8,
@@ -142,7 +142,8 @@ impl Book {
         &self.blocks[id as usize]
     }
 
-    /// Returns the number of blocks allocated so far.
+    /// Returns the number of blocks that became known so far: by an allocation, or because
+    /// `realloc` returned an unknown block.
     #[must_use]
     pub fn births(&self) -> u64 {
         self.births

@@ -321,3 +321,32 @@ fn close(fd: i32) {
     // SAFETY: the descriptor is one that the caller opened.
     unsafe { libc::close(fd) };
 }
+
+#[cfg(test)]
+mod tests {
+    use core::cell::Cell;
+
+    use super::{REPEATS, repeated};
+    use crate::os::set_errno;
+
+    /// Repeats a call that fails with each of these error numbers in turn, and then returns 7.
+    /// Returns the result and the number of calls.
+    fn after(errors: &[i32]) -> (Result<i64, i32>, usize) {
+        let calls = Cell::new(0);
+        let result = repeated(|| {
+            let call = calls.replace(calls.get() + 1);
+            errors.get(call).map_or(7, |error| {
+                set_errno(*error);
+                -1
+            })
+        });
+        (result, calls.get())
+    }
+
+    #[test]
+    fn an_interrupted_call_is_repeated() {
+        assert_eq!(after(&[libc::EINTR, libc::EAGAIN, libc::EINTR]), (Ok(7), 4));
+        assert_eq!(after(&[libc::EINTR, libc::ENOSPC]), (Err(libc::ENOSPC), 2));
+        assert_eq!(after(&[libc::EINTR; REPEATS]), (Err(libc::EINTR), REPEATS));
+    }
+}

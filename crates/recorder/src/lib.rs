@@ -58,7 +58,7 @@ pub use self::timing::{OperationTimes, ThreadClocks, TimeSample, Timing};
 pub use self::writer::Writer;
 
 /// The environment variable with the path of the trace. The recorder appends `.` and the process
-/// ID.
+/// ID, then `.` and a number if that file exists.
 pub const PATH_VARIABLE: &str = "EPHEMERA_TRACE";
 
 /// The environment variable with the limit of a trace, in bytes.

@@ -1,9 +1,9 @@
 //! The recorder's lock, which shields its holder from asynchronous signals and cancellation.
 //!
 //! A thread takes the lock to get a packet (about once in 4,000 events), to note its processor
-//! time, and to start the recording of a child. The lock is a futex with priority inheritance: the
-//! kernel runs the holder at the priority of the most urgent waiter. With a spinlock, a waiter of
-//! high real-time priority could keep the holder from running.
+//! time, to start the recording of a child, and before it enters a sandbox. The lock is a futex
+//! with priority inheritance: the kernel runs the holder at the priority of the most urgent waiter.
+//! With a spinlock, a waiter of high real-time priority could keep the holder from running.
 
 use core::ffi::c_int;
 use core::ptr::null_mut;

@@ -178,7 +178,8 @@ pub(crate) unsafe extern "C" fn reallocarray(block: *mut c_void, count: usize, s
     }
 }
 
-/// Records a call to `free` and passes it to the next allocator.
+/// Records a call to `free` and passes it to the next allocator. Ignores a null pointer and a block
+/// of the early area.
 ///
 /// # Safety
 ///

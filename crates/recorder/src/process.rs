@@ -133,7 +133,8 @@ pub(crate) fn record(call: &Call) {
 }
 
 /// Records a call of a thread that does not hold a stream, or whose stream has no room: finds a
-/// stream with room and writes the call to the stream, or drops the call and counts it.
+/// stream with room and writes the call to the stream, or drops the call and counts it. Does
+/// nothing if the recording has ended.
 #[cold]
 #[inline(never)]
 fn record_slow(process: &Recording, call: &Call) {
@@ -165,7 +166,7 @@ fn record_slow(process: &Recording, call: &Call) {
 
 impl Recording {
     /// Returns the next packet of the file; `None` if the recording is not running, if a thread
-    /// is about to enter a sandbox, or if the file cannot grow.
+    /// is about to enter a sandbox, or if the file cannot grow, which ends the recording.
     fn claim(&self, _lock: &Lock<'_>) -> Option<*mut u8> {
         // The recording may have stopped, or the process may have forked, since the caller
         // checked.
@@ -220,7 +221,7 @@ impl Recording {
     }
 
     /// Gives the child of a fork its own file, unless another thread of the child has already done
-    /// so.
+    /// so. If the file cannot be created, the child does not record.
     ///
     /// The parent's mappings stay: a signal handler may have forked while its thread wrote to a
     /// packet. When the handler returns, the thread continues to write to that packet.

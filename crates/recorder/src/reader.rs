@@ -123,7 +123,8 @@ pub struct Trace {
     pub command: String,
     /// The size of the file up to its last event, in bytes.
     pub bytes: u64,
-    /// The length of the file in bytes, if it ends within the header or a packet.
+    /// The length of the file in bytes, if it ends within its header, or within the header or the
+    /// events of a packet.
     pub truncated: Option<u64>,
 }
 
@@ -158,9 +159,9 @@ impl Trace {
     ///
     /// # Errors
     ///
-    /// Returns an error if the file cannot be read, is not a trace, or has a packet with an
-    /// invalid header. Also refuses pipes and devices, because the reader does not read packets in
-    /// the file's order.
+    /// Returns an error if the file cannot be read, is not a trace of a version that this crate
+    /// reads, or has a packet with an invalid header. Also refuses pipes and devices, because the
+    /// reader does not read packets in the file's order.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         // Opening a pipe without a writer would block, so the check comes first.
         let kind = std::fs::metadata(path)?.file_type();

@@ -100,7 +100,8 @@ static STATE: AtomicUsize = AtomicUsize::new(0);
 const SEARCHING: usize = 1;
 const READY: usize = 2;
 
-/// Returns the next allocator; `None` during the search for it.
+/// Returns the next allocator. The first call searches for it, and calls during this search return
+/// `None`.
 #[inline]
 pub(crate) fn real() -> Option<&'static Real> {
     // ORDERING: Acquire. Pairs with the Release in `search`: this thread sees the addresses.

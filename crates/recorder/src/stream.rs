@@ -105,7 +105,8 @@ impl Stream {
     }
 
     /// Writes an event that names `thread`, the holder of the stream, as the thread of the
-    /// following events. Returns whether the stream had a packet with room.
+    /// following events. Returns `false` if `thread` does not hold the stream, or if the stream has
+    /// no packet with room.
     pub(crate) fn hand_over(&self, thread: u32) -> bool {
         let Some((packet, at)) = self.end(thread as usize).filter(|(packet, _)| !packet.is_null()) else {
             return false;

@@ -14,7 +14,7 @@ use crate::reader::Trace;
 pub struct Summary {
     /// The number of events.
     pub events: u64,
-    /// The number of allocated blocks.
+    /// The number of allocated blocks, with the unknown blocks that `realloc` returned.
     pub blocks: u64,
     /// The number of freed blocks.
     pub frees: u64,

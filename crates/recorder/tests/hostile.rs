@@ -29,8 +29,8 @@ fn ran(output: &Output) -> bool {
     true
 }
 
-/// Returns a seccomp filter that makes each of these system calls fail with an error number, if the
-/// third argument of the call matches.
+/// Returns a seccomp filter that makes each of these system calls fail with an error number. An
+/// answer with a third argument applies only to calls with this argument.
 fn answering(answers: &[Answer]) -> Vec<libc::sock_filter> {
     let one = |code, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
     // The offsets in the filter's input: the number of the call, and the low half of its third
@@ -80,7 +80,7 @@ fn under(command: &mut Command, answers: &[Answer]) -> Option<Output> {
     }
 }
 
-/// A system call, the required third argument, and the error number of the answer.
+/// A system call, the required third argument if there is one, and the error number of the answer.
 type Answer = (libc::c_long, Option<u32>, i32);
 
 /// The answer of kernels before 5.14 to `MADV_POPULATE_WRITE`.
@@ -242,7 +242,7 @@ fn a_reused_descriptor_is_not_closed() {
 }
 
 #[test]
-fn an_interrupted_reservation_is_repeated() {
+fn a_reservation_that_is_interrupted_each_time_falls_back_to_zeros() {
     let dir = Dir::new("interrupted");
     let mut command = dir.command(busy());
     let interrupted = (libc::SYS_fallocate, None, libc::EINTR);

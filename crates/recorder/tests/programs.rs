@@ -104,11 +104,13 @@ fn a_killed_process_has_no_end_and_a_child_has_its_own() {
     assert!(!dir.run("abort").status.success());
     assert_eq!(dir.trace().end, None);
     let dir = Dir::new("ends");
-    good(&dir.run("fork"));
-    for trace in dir.traces() {
+    good(&dir.run("fork-exits"));
+    let traces = dir.traces();
+    assert_eq!(traces.len(), 2);
+    for trace in traces {
+        let end = trace.end.expect("the parent and the child exit");
         let noted = timing_of(&trace).process.map(|(time, _)| time);
-        assert!(trace.end.is_none_or(|end| noted <= Some(end.time)), "{:?}, {noted:?}", trace.end);
-        assert!(trace.end.is_some() || trace.origin == Some(Origin::Fork), "the parent exits");
+        assert!(noted <= Some(end.time), "{end:?}, {noted:?}");
     }
 }
 

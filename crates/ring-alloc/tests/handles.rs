@@ -14,6 +14,7 @@ use allocator_api2::alloc::{AllocError, Allocator, Global};
 use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
 use ephemera_testkit::backing::Counting;
+use ephemera_testkit::child;
 use ring_alloc::{Builder, RingAlloc};
 
 /// A backing allocator whose drop frees the blocks that outlive their ring. The global heap would
@@ -253,4 +254,23 @@ fn panic_in_a_destructor_leaks_nothing() {
     assert!(caught.is_err());
     drop(ring);
     assert_eq!(backing.held().bytes, 0);
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[cfg_attr(any(miri, ephemera_poison = "asan"), ignore = "starts a process that leaks blocks on purpose")]
+fn live_blocks_of_a_dropped_ring_are_reported() {
+    if let Some(part) = child::part() {
+        child::end_unless_it_ends(|| {
+            let ring = RingAlloc::new();
+            for _ in 0..if part == "live" { 2 } else { 0 } {
+                ring.allocate(Layout::new::<[u8; 100]>()).expect("the system has memory");
+            }
+            drop(ring);
+        });
+    }
+    let run = |part| child::run("live_blocks_of_a_dropped_ring_are_reported", part);
+    let (live, none) = (run("live"), run("none"));
+    assert!(live.well() && live.said.contains("2 live blocks (200 bytes)"), "{live:?}");
+    assert!(none.well() && !none.said.contains("ring-alloc:"), "{none:?}");
 }

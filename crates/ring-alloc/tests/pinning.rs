@@ -27,9 +27,12 @@ const STUCK: &[usize] = if cfg!(miri) { &[2] } else { &[10, 100, 1_000] };
 /// blocks, so two long-lived blocks never share a chunk. (Under Miri, two blocks of `spike` can.)
 const APART: usize = if cfg!(miri) { 270 } else { 800 };
 
+/// The size of a small chunk in bytes, rounded up.
+const CHUNK: usize = 32 << 10;
+
 /// Returns the number of bytes that `k` long-lived blocks may keep.
 const fn price(k: usize) -> usize {
-    (k + 8) * (64 << 10)
+    (k + 8) * CHUNK
 }
 
 /// The order in which a window of blocks is freed.
@@ -116,7 +119,7 @@ fn one_long_lived_block_costs_one_chunk() {
         traffic_beside_one(&ring, order);
         // `taken` also counts chunks that were freed again, so this check is stricter than a check
         // of the peak.
-        assert!(backing.held().taken < 1 << 20, "{order:?}: {:?}", backing.held());
+        assert!(backing.held().taken < 10 * CHUNK as u64, "{order:?}: {:?}", backing.held());
         drop(ring);
         assert_eq!(backing.held().bytes, 0);
     }
@@ -160,7 +163,7 @@ fn long_lived_blocks_cost_a_chunk_each_in_one_ring_alloc() {
     let held = || OneRingAlloc.stats().bytes_held - before;
     for &order in ORDERS {
         traffic_beside_one(OneRingAlloc, order);
-        assert!(held() < 1 << 20, "{order:?}: {} bytes", held());
+        assert!(held() < 10 * CHUNK, "{order:?}: {} bytes", held());
     }
     for &k in STUCK {
         assert_eq!(clean(), before);

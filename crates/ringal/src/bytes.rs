@@ -47,8 +47,8 @@ unsafe impl BufMut for FixedBufMut {
 }
 
 /// `remaining_mut` returns how many bytes could be appended if the buffer moved to the longest free
-/// run. It visits every region of the ring. The `put` methods grow the buffer by at most that
-/// number of bytes, and panic if the bytes do not fit, as `BufMut` requires.
+/// run. It visits every region of the ring. The `put` methods append up to that number of bytes,
+/// and panic if the bytes do not fit, as `BufMut` requires.
 // SAFETY: `chunk_mut` returns the unwritten tail of the open region, and `advance_mut` advances
 // from the start of that tail. The tail is empty only if `remaining_mut` is zero.
 unsafe impl BufMut for ExtBuf<'_> {
@@ -72,8 +72,8 @@ unsafe impl BufMut for ExtBuf<'_> {
     #[inline]
     fn chunk_mut(&mut self) -> &mut UninitSlice {
         if self.spare() == 0 {
-            // If the buffer cannot grow by one byte, the chunk stays empty and `remaining_mut` is
-            // zero.
+            // If the buffer cannot grow by one byte, the chunk stays empty, and `remaining_mut` is
+            // zero until another thread frees a buffer.
             let _ = self.try_reserve(64).or_else(|_| self.try_reserve(1));
         }
         UninitSlice::uninit(self.spare_capacity_mut())

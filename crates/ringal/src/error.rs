@@ -145,7 +145,7 @@ impl Error for CreateError {}
 pub struct Full {
     /// The requested number of additional bytes.
     pub asked: usize,
-    /// The number of bytes that the buffer has room for.
+    /// The number of additional bytes that the buffer has room for.
     pub spare: usize,
 }
 

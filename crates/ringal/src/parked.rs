@@ -8,9 +8,9 @@
 //! *sweep* finds the word. A thread runs one release at a time, so each drop of a ring leaves at
 //! most one share of this kind for each thread.
 //!
-//! Every creation and drop of a ring runs a sweep, and so does every release that frees a store. A
-//! sweep alternates between stores that no sweep has finished yet and the other stores, up to the
-//! limits in [`BRIEF`].
+//! Every creation and drop of a ring on the heap runs a sweep, and so does every release that frees
+//! a store. A sweep alternates between stores that no sweep has finished yet and the other stores,
+//! up to the limits in [`BRIEF`], or a multiple of them if sweeps were skipped.
 //!
 //! The header of a parked store stays in one of the lists below until a sweep frees the store or
 //! finds that it was freed. A gate admits one sweep at a time. A thread that finds the gate shut

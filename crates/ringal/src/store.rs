@@ -9,8 +9,8 @@
 //!
 //! Every release of a buffer reads the header. The header is not written until the ring is dropped,
 //! so the header's cache line stays shared between processors. After the drop of the ring, the last
-//! buffer frees the regions. The header is freed after the regions, and after it has left the lists
-//! of parked stores (see `end` and `parked`).
+//! buffer usually frees the regions. The header is freed after the regions, and after it has left
+//! the lists of parked stores (see `end` and `parked`).
 //!
 //! Caller-provided memory does not contain a header, because the ring never frees that memory. All
 //! rings in caller-provided memory share one static header, which is never closed.

@@ -265,8 +265,13 @@ fn exhausted_ring_without_room_for_an_empty_buffer_reports_zero() {
 fn capacity_is_the_rounded_size_less_the_overhead_of_a_buffer() {
     let (granule, least, overhead) = if cfg!(feature = "checked") { (32, 128, 64) } else { (16, 32, 16) };
     for bytes in 0..300_usize {
-        let capacity = RingAl::new(bytes).capacity();
-        assert_eq!(capacity, bytes.next_multiple_of(granule).max(least) - overhead, "{bytes} bytes");
+        let (ring, regions) = (RingAl::new(bytes), bytes.next_multiple_of(granule).max(least));
+        assert_eq!(ring.capacity(), regions - overhead, "{bytes} bytes");
+        assert_eq!(ring.stats().bytes_held, regions + 64 + 64 - granule, "{bytes} bytes");
+    }
+    for align in [64, 256, 4096] {
+        let ring = RingAl::new_with_align(1_000, align);
+        assert_eq!(ring.stats().bytes_held, ring.capacity() + overhead + align + 64 - granule);
     }
 }
 

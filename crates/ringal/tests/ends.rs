@@ -194,6 +194,7 @@ fn conc_buffers_outlive_their_thread() {
     let (written, line) = buffers.join().unwrap();
     assert_eq!(&written[..], b"from a thread that is gone");
     assert!(line.ends_with(b"07"));
+    assert_eq!(RingAl::parked(), 1, "the exit of the thread dropped its ring");
     drop((written, line));
     assert_eq!(RingAl::parked(), 0, "the last release freed the store");
     assert_eq!((RingAl::trim_all(), RingAl::reclaim()), (0, 0));

@@ -1,5 +1,5 @@
-//! Runs random programs of requests and releases, with up to 40 live buffers, and compares the ring
-//! with an oracle.
+//! Runs random programs of requests and releases, with about 40 live buffers or fewer, and compares
+//! the ring with an oracle.
 #![cfg(feature = "std")]
 
 extern crate alloc;

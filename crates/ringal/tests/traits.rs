@@ -196,6 +196,7 @@ fn try_mut_restores_the_whole_capacity() {
     let mut buffer = ring.fixed(1).unwrap();
     assert_eq!(buffer.append(&[1]), 1);
     let mut again = buffer.freeze().try_mut().unwrap();
+    assert_eq!(again.capacity(), if cfg!(feature = "checked") { 1 } else { 16 });
     let room = again.spare();
     assert_eq!(again.append(&[2; 64]), room);
     assert_eq!((again[0], again[1..].iter().all(|&byte| byte == 2)), (1, true));

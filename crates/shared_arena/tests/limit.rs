@@ -276,6 +276,6 @@ fn fill_one_after_the_other(limit: usize) {
         let there = scope.spawn(fill).join().unwrap();
         go.send(()).unwrap();
         let here = waits.join().unwrap();
-        assert!(here + 2 * 63 >= there, "{here} here, {there} there, of {limit} bytes");
+        assert!(here > 0 && here + 63 >= there, "{here} here, {there} there, of {limit} bytes");
     });
 }

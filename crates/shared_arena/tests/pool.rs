@@ -28,6 +28,10 @@ fn slots_of_dropped_values_are_claimed_again() {
     assert!(counted.iter().all(|value| ArenaRc::strong_count(value) <= 2 && value.0 < 300));
     drop(counted);
     assert_eq!((Rc::strong_count(&alive), pool.stats().0), (1 + boxes.len(), boxes.len()));
+    let ((live, free), pages) = (pool.stats(), pool.statistics().pages);
+    let again: Vec<_> = (0..free).map(|number| pool.alloc((number, Rc::clone(&alive)))).collect();
+    assert_eq!((pool.stats(), pool.statistics().pages), ((live + free, 0), pages));
+    drop(again);
     // These handles outlive the pool.
     drop(pool);
     assert!(boxes.iter().all(|value| value.0 < 300));

@@ -191,6 +191,9 @@ fn conc_threads_bind_reserved_groups() {
         })
     });
     threads.into_iter().for_each(|thread| thread.join().unwrap());
+    // Without the reserved groups, the threads would allocate this many pages.
+    let pages = 2 * (before / 8).div_ceil(63);
+    assert!(arena.stats().1 < before + pages * 63, "no thread bound a reserved group");
     assert_eq!(arena.stats().0, 0);
 }
 

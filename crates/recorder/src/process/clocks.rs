@@ -95,7 +95,8 @@ pub(super) fn see_the_exit() {
 }
 
 /// Writes the end of the run and its processor time into the header, and a note of the exiting
-/// thread's clocks.
+/// thread's clocks. Writes nothing if the recording does not run, if a signal handler that
+/// interrupted the recorder calls `exit`, or if [`Recording::may_call`] forbids the system calls.
 extern "C" fn exits() {
     // ORDERING: Acquire. Pairs with the Release in `prepare`: this thread sees the recording and
     // its settings.

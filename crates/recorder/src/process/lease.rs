@@ -20,8 +20,8 @@ use crate::stream::{Call, Stream};
 use crate::tls::{self, BUSY, EARLY, ENDED, NONE, ThreadWords};
 
 impl Recording {
-    /// Writes a call of the thread `number`, or counts it as dropped. `held` is the thread's
-    /// [`ThreadWords::stream`], whose new value the function returns.
+    /// Writes a call of the thread `number`, or counts it as dropped unless the recording has
+    /// ended. `held` is the thread's [`ThreadWords::stream`], whose new value the function returns.
     pub(super) fn write(&self, held: *const Stream, number: usize, call: &Call) -> *const Stream {
         // ORDERING: Acquire. Pairs with the Release in `restart`: this thread sees the child's
         // file.

@@ -10,7 +10,8 @@ use crate::error::TraceError;
 use crate::timing::Timing;
 
 impl Trace {
-    /// Returns all complete events, in the order of their sequence numbers.
+    /// Returns an iterator over the complete events in the order of their sequence numbers, up to
+    /// the number from which on events may be missing.
     #[must_use]
     pub fn events(&self) -> Events<'_> {
         let waiting =

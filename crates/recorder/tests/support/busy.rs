@@ -123,7 +123,7 @@ fn renamed() {
 }
 
 /// Forks. The child frees a block of its parent, allocates its own, and ends without any clean-up.
-fn fork() {
+fn fork(exits: bool) {
     let inherited = block();
     churn(10);
     // SAFETY: there is one thread, so the child may do anything.
@@ -131,6 +131,9 @@ fn fork() {
     if pid == 0 {
         drop(inherited);
         churn(20);
+        if exits {
+            std::process::exit(0);
+        }
         // SAFETY: the call takes no pointer, and the child has no work left.
         unsafe { libc::_exit(0) }
     }
@@ -202,7 +205,8 @@ fn main() {
         Some("churn") => churn(60),
         Some("threads") => threads(),
         Some("one-by-one") => one_by_one(),
-        Some("fork") => fork(),
+        Some("fork") => fork(false),
+        Some("fork-exits") => fork(true),
         Some("exec") => exec(),
         Some("close") => close(),
         Some("family") => family(),

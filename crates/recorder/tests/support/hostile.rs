@@ -195,7 +195,7 @@ fn be_urgent(priority: i32) -> bool {
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) == 0 }
 }
 
-/// Restricts this process and its threads to one processor.
+/// Restricts the calling thread, and the threads that it starts later, to one processor.
 fn one_processor() {
     // SAFETY: a set of processors has only integers, for which zeros are valid.
     let mut set: libc::cpu_set_t = unsafe { core::mem::zeroed() };

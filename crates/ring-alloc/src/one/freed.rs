@@ -121,3 +121,25 @@ fn take(sum: &AtomicUsize, bytes: usize) -> (usize, usize) {
         }
     }
 }
+
+#[cfg(all(test, not(ephemera_loom)))]
+mod tests {
+    use super::{FreedBytes, KEPT, LEARNED_MAX, Ordering, SOON_MS};
+
+    #[test]
+    fn the_raise_is_bounded_and_halves_with_each_second_without_use() {
+        const NOW: usize = 1 << 20;
+        let freed = FreedBytes::new();
+        freed.returned_at.store(NOW, Ordering::Relaxed);
+        freed.learn(KEPT, NOW);
+        assert_eq!(freed.learned_by(NOW), KEPT);
+        let last = NOW + SOON_MS - 1;
+        freed.learn(2 * LEARNED_MAX, last);
+        for (seconds, left) in [(0, LEARNED_MAX), (1, LEARNED_MAX / 2), (3, LEARNED_MAX / 8), (100, 0)] {
+            assert_eq!(freed.learned_by(last + seconds * SOON_MS), left, "after {seconds} seconds");
+        }
+        // A second after the return of pages, requests for them no longer raise the bound.
+        freed.learn(KEPT, NOW + SOON_MS);
+        assert_eq!(freed.learned_by(NOW + SOON_MS), LEARNED_MAX);
+    }
+}

@@ -60,7 +60,8 @@ impl FixedBufMut {
         Self { data: guard.payload(), cap, len: 0, store }
     }
 
-    /// Creates a buffer of length 0 in a region, and keeps the content of the region.
+    /// Creates a buffer of length 0 in a region. Does not change the first `cap` bytes of the
+    /// payload.
     ///
     /// # Safety
     /// The guard's region is taken and lies in `store`, its length is `region_of(cap)`, and only
@@ -170,7 +171,8 @@ impl FixedBufMut {
 impl Drop for FixedBufMut {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: only this handle accesses the region (B1), and no code uses it after this drop.
+        // SAFETY: only this handle accesses the region, whose length is `region_of(cap)` (B1), and
+        // no code uses it after this drop. `hand_out` was called with the same `cap`.
         unsafe { release(self.store, self.data, self.cap, region_of(self.cap)) };
     }
 }

@@ -177,8 +177,8 @@ impl<T> Drop for GenericBufMut<T> {
         impl Drop for Region {
             #[inline]
             fn drop(&mut self) {
-                // SAFETY: the buffer is being dropped after its elements, so no code uses the
-                // region again.
+                // SAFETY: only the dropped handle accessed the region, whose length is that for
+                // `bytes` (B1). Its elements are dropped, so no code uses the region again.
                 unsafe { release(self.store, self.data, self.bytes, region_of(self.bytes)) };
             }
         }

@@ -69,7 +69,8 @@ impl Builder {
     /// # Errors
     /// Returns [`CreateError`] if the heap refuses the memory for the store, or if the size or
     /// alignment is above its limit. Before this function fails for lack of memory, it frees the
-    /// parked stores without live buffers and tries again, unless another thread is sweeping them.
+    /// parked stores without live buffers, unless another thread is sweeping them. If it freed one,
+    /// it tries again.
     #[cfg(not(ephemera_loom))]
     pub fn try_build(self) -> Result<RingAl, CreateError> {
         // SAFETY: `PARKED` is a static, so it outlives the ring.

@@ -51,7 +51,7 @@ impl RingAl {
     ///
     /// # Errors
     /// Returns [`CreateError::TooSmall`] if the memory is too small for one region, and
-    /// [`CreateError::TooLarge`] if the memory is more than half of the address space.
+    /// [`CreateError::TooLarge`] if the memory is almost half of the address space, or larger.
     ///
     /// # Safety
     /// The memory is in one allocation and valid for reads and writes. No other code uses the
@@ -67,7 +67,8 @@ impl RingAl {
         if end > LARGEST {
             return Err(CreateError::TooLarge { bytes, align: GRANULE });
         }
-        // SAFETY: `lead` is less than `bytes`, because `end` is not zero.
+        // SAFETY: `lead` is less than `bytes`, because `end` is not zero. So the result is in the
+        // memory.
         let base = unsafe { memory.add(lead) };
         // SAFETY: the caller guarantees exclusive access to `end` bytes from `base` on. `base` is
         // aligned to the granule, and `end` is a positive multiple of it.

@@ -71,7 +71,8 @@ impl Chain {
     /// run at `low` if that run has twice this length. Otherwise loads every guard and uses the
     /// longest run. Merges the regions of the run into one, moves the head there, and returns the
     /// guard and the length of the region. If even the longest run is too short, remembers the
-    /// refusal and returns `None`. If a remembered refusal stands, returns `None` at once.
+    /// refusal and returns `None`. If `least` exceeds the chain or a remembered refusal stands,
+    /// returns `None` at once.
     pub(super) fn open_elsewhere(&mut self, least: usize) -> Option<(GuardPtr, usize)> {
         if least > self.end || self.refusal_stands(least) {
             return None;

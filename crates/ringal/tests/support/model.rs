@@ -92,7 +92,8 @@ fn is_pattern(seed: u8, bytes: &[u8]) -> bool {
 }
 
 impl Model {
-    /// Creates an oracle for an empty ring. Its programs keep at most `most` buffers live.
+    /// Creates an oracle for an empty ring. A step of a program that finds `most` or more buffers
+    /// live first drops a handle of one of them.
     pub(crate) fn new(mut ring: RingAl, most: usize) -> Self {
         let whole = ring.fixed(ring.capacity()).expect("an empty ring serves its capacity");
         let base = whole.as_ptr().addr() - GRANULE;
@@ -277,8 +278,8 @@ impl Model {
         self.keep(buffer.as_ptr().addr(), region(count * size_of::<Wide>()), seed, Holder::Wides(buffer));
     }
 
-    /// Writes pieces to an extendable buffer until one does not fit, then finalizes, drops or leaks
-    /// the buffer. Returns `None` at the program's end.
+    /// Writes up to 11 pieces to an extendable buffer, until one does not fit. Then finalizes,
+    /// drops or leaks the buffer. Returns `None` at the program's end.
     fn extendable(&mut self, program: &mut Program<'_>) -> Option<()> {
         let bytes = program.size(self.end)?;
         let (pieces, piece, end) = (program.byte()? % 12, program.size(self.end)?, program.byte()?);

@@ -206,7 +206,7 @@ fn window_does_not_rest_if_buffers_are_freed_one_by_one() {
 }
 
 /// The region at the head may become the lead of an aligned buffer. That region must not become the
-/// probe, because a lead is never taken.
+/// probe, because a lead stays free.
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes; smaller tests run this code under Miri")]
 fn window_of_aligned_buffers_does_not_rest_if_they_are_freed_one_by_one() {
