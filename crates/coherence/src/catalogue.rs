@@ -9,7 +9,8 @@ pub enum TracedWorkload {
     Ring,
     /// Each thread hands every block to a random thread, which frees it.
     All,
-    /// One thread allocates, and the others free. A thread without others frees its own blocks.
+    /// One thread allocates, and the others free. If it is the only thread, it also frees the
+    /// blocks.
     Fan,
     /// Threads replace random blocks of arrays, which move from thread to thread.
     Larson,
@@ -26,8 +27,8 @@ impl TracedWorkload {
     /// The workloads that measure an allocator.
     pub const MEASURED: [Self; 5] = [Self::Own, Self::Ring, Self::All, Self::Fan, Self::Larson];
 
-    /// The workloads without an allocator, each with the number of lines that an operation moves on
-    /// two cores.
+    /// The workloads that use no allocator, each with the number of lines that an operation moves
+    /// on two cores.
     pub const KNOWN: [(Self, u64); 3] = [(Self::PingPong, 1), (Self::FalseSharing, 1), (Self::Padded, 0)];
 
     /// Returns the name of the workload on command lines.

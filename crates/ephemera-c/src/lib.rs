@@ -8,7 +8,7 @@
 //! The library serves blocks from `Heap`, an allocator like
 //! [`PooledAllocator`](typed_pool::PooledAllocator). `free` does not get a size, so the module
 //! `sized` finds the size of a block: it is in the header of the block's unit, is the length of the
-//! block's span, or is in the page in front of the block.
+//! block's span, or is in the page in front of the block. Blocks of the `reserve` have one size.
 //!
 //! If the library detects that a pointer passed to it is not a live block, it ends the process with
 //! a message. With debug assertions, it keeps a table of live blocks and detects every such
@@ -129,8 +129,8 @@ unsafe extern "C" fn free_slowly(block: *mut c_void) {
 }
 
 /// Resizes a block to `size` bytes, and may move it (ISO C). If `block` is null, allocates a block.
-/// Otherwise, if `size` is 0, frees the block and returns null. If there is no memory, sets `errno`
-/// to `ENOMEM`, returns null, and leaves the block as it is.
+/// Otherwise, if `size` is 0, frees the block and returns null. If there is no memory for a larger
+/// block, sets `errno` to `ENOMEM`, returns null, and leaves the block as it is.
 ///
 /// # Safety
 /// `block` is null or a live block of this library. If this call frees or moves the block, nothing
@@ -147,7 +147,8 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void
     or_null(unsafe { sized::reallocate(block, size) })
 }
 
-/// Resizes an array to `count` elements of `size` bytes, and may move it (BSD).
+/// Resizes an array to `count` elements of `size` bytes like [`realloc`] (BSD). If the product
+/// overflows, sets `errno` to `ENOMEM`, returns null, and leaves the block as it is.
 ///
 /// # Safety
 /// `block` is null or a live block of this library. If this call frees or moves the block, nothing
@@ -234,4 +235,12 @@ pub extern "C" fn pvalloc(size: usize) -> *mut c_void {
 pub unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> usize {
     // SAFETY: the caller passes null or a live block.
     NonNull::new(block.cast()).map_or(0, |block| unsafe { sized::usable(block) })
+}
+
+/// Trims the heaps of all threads, and returns the statistics of the library's blocks. For tests.
+#[doc(hidden)]
+#[must_use]
+pub fn stats_after_trim() -> typed_pool::Stats {
+    heap::Heap.trim_all();
+    heap::Heap.stats()
 }

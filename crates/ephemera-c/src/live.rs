@@ -114,8 +114,9 @@ fn named_or_new<T>(entry: &AtomicPtr<T>, spare: Option<&Cell<Option<NonNull<T>>>
     named(entry)
 }
 
-/// Marks a block as live. Returns `false` if there is no memory for a table, which cannot happen if
-/// `spare` has tables. Without debug assertions, does nothing and returns `true`.
+/// Marks a block as live. Returns `false` if no block can start at this address, or if there is no
+/// memory for a table, which cannot happen if `spare` has tables. Without debug assertions, does
+/// nothing and returns `true`.
 #[inline]
 #[must_use]
 pub(crate) fn enter(block: NonNull<u8>, spare: Option<&Spare>) -> bool {

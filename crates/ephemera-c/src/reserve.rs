@@ -24,7 +24,8 @@ const BLOCKS: usize = 64 * 8;
 #[repr(align(64))]
 struct Blocks(UnsafeCell<[[u8; SIZE]; BLOCKS]>);
 
-// SAFETY: only the thread that set a block's bit accesses the block.
+// SAFETY: only the owner of a block accesses it: the thread that set its bit, and then the caller
+// of `take`.
 unsafe impl Sync for Blocks {}
 
 static RESERVE: Blocks = Blocks(UnsafeCell::new([[0; SIZE]; BLOCKS]));
@@ -51,7 +52,7 @@ pub(crate) fn take() -> Option<NonNull<u8>> {
     let start = RESERVE.0.get().cast::<u8>();
     // SAFETY: `index` is less than `BLOCKS`, so the block is in the reserve.
     let block = unsafe { start.add(index * SIZE) };
-    // SAFETY: the address of a static is not null.
+    // SAFETY: the block is in a static, so its address is not null.
     let block = unsafe { NonNull::new_unchecked(block) };
     // SAFETY: this thread has just set the block's bit, so it owns the block.
     unsafe { block.write_bytes(0, SIZE) };

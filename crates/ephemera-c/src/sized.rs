@@ -69,16 +69,16 @@ const QUICK: [u8; QUICK_MAX / MIN_ALIGN + 1] = {
     classes
 };
 
-/// Allocates a slot of the thread's front. Returns `None` if no class serves this size, if the
-/// front has no free slot, or if there is no memory for the block's bit.
+/// Allocates a slot on the fast path of the thread's heap. Returns `None` if no class serves this
+/// size, if only the slow path can allocate a slot, or if there is no memory for the block's bit.
 #[inline]
 pub(crate) fn allocate_quickly(size: usize) -> Option<NonNull<u8>> {
     if size > QUICK_MAX {
         return None;
     }
     let class = QUICK[size.div_ceil(MIN_ALIGN)];
-    // SAFETY: the cell belongs to this allocator's family, and `QUICK` holds the class of this
-    // size with the alignment of all blocks.
+    // SAFETY: the cell belongs to this allocator's family, and `QUICK` holds the class of this size
+    // with the alignment `MIN_ALIGN`.
     let block = unsafe { pools::take_from_front(Heap::__cell(), class as usize, size) }?;
     if live::enter(block, None) {
         return Some(block);
@@ -103,7 +103,8 @@ pub(crate) unsafe fn free_quickly(block: *mut u8) -> bool {
     if unsafe { pools::stride_of_slot(block, unit) }.is_none() {
         return false;
     }
-    // SAFETY: the block is a live slot of this unit (C1), and has room for a link.
+    // SAFETY: the block is a live slot of this unit (C1), and has room for a link. The caller does
+    // not use it after a call that returns `true`.
     let is_free = unsafe { pools::give_to_own_unit(Heap::__cell(), unit, block) };
     // The slot is already free. Only this thread can allocate it again, so `leave` cannot clear
     // the bit of a later block.
@@ -204,7 +205,8 @@ unsafe fn find(block: NonNull<u8>) -> Found {
         }
         return Found { start: block, layout: reserve::LAYOUT, offset: 0 };
     }
-    // SAFETY: a block outside all spans has a header in the page in front of it.
+    // SAFETY: a live block that is neither in a span nor in the reserve has a header in the page in
+    // front of it.
     let Some((layout, offset)) = (unsafe { page_header::read(block) }) else { not_a_block() };
     // SAFETY: the block lies at this offset in its mapping.
     Found { start: unsafe { block.sub(offset) }, layout, offset }

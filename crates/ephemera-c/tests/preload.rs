@@ -26,6 +26,8 @@ fn run(program: &str, args: &[&str], input: &str, preload: bool) -> Option<Outpu
     let writer = std::thread::spawn(move || _ = stdin.write_all(input.as_bytes()));
     let output = child.wait_with_output().expect("the program ends");
     writer.join().expect("no panic");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!preload || !said.contains("cannot be preloaded"), "{said}");
     Some(output)
 }
 

@@ -1,5 +1,5 @@
-//! Tests in which the system refuses one memory request of a C program: the first, then the
-//! second, and so on.
+//! Tests in which the system refuses one memory request of a C program (the first, then the second,
+//! and so on), or all of them.
 //!
 //! This test binary is also that program: it links the library, so the whole process uses the
 //! library's `malloc` and `free`. If the variable `EPHEMERA_REFUSE` names a call, a function that
@@ -151,9 +151,10 @@ extern "C" fn before_main() {
     assert!(refused == 0 || reached);
     assert!(number != usize::MAX || refused > BLOCKS, "a request succeeded without memory");
     assert_eq!(run_everywhere(), 0, "a request after the refused call is refused");
-    typed_pool::PooledAllocator.trim_all();
+    let stats = ephemera_c::stats_after_trim();
     pages::purge();
     // The C library still holds its own blocks.
+    assert!(stats.large_blocks == 0 && stats.bytes_live <= 64 << 10, "blocks are lost: {stats:?}");
     let usage = pages::usage();
     assert!(usage.bytes_live <= 4 << 20 && usage.bytes_cached == 0, "pages are lost: {usage:?}");
     // SAFETY: the other threads of the process have been joined.

@@ -1,8 +1,8 @@
 //! Runs the code of the Markdown pages as documentation tests. The pages are the README of the
 //! workspace, the guide, and the README of each published crate.
 //!
-//! Each block of Rust code is one test. For each block that shows a change, the build script writes
-//! two tests: one with the code before the change, and one with the code after it.
+//! Each block of Rust code is one test. For each block that shows a change of Rust code, the build
+//! script writes two tests: one with the code before the change, and one with the code after it.
 
 /// The README of the workspace.
 #[doc = include_str!("../../../README.md")]

@@ -136,8 +136,8 @@ mod tests {
         candidate
     }
 
-    /// The step between tested shifts and between tested addresses: 1, or 9 under Miri, which is
-    /// slow.
+    /// The step between tested shifts and between tested addresses: 1, or up to 9 under Miri, which
+    /// is slow.
     const STRIDE: usize = if cfg!(miri) { 9 } else { 1 };
 
     fn check_relations(addr: usize, align: usize) {

@@ -10,7 +10,7 @@
 //! to drain it stores a *countdown* in the word. The countdown shows what is still live: by its
 //! distance to [`COMPLETE`], or by the bits that are not set. Only the free that completes the
 //! countdown pushes the unit. A thread that frees the blocks of an exited thread therefore takes
-//! the lease twice for each unit, and not once for each block.
+//! the lease at most twice for each unit, and not once for each block.
 //!
 //! ```text
 //!   word           meaning                                    waits for a dequeue (F1)
@@ -138,9 +138,9 @@ impl<U> Foreign<U> {
 
     /// Stops the countdown of a unit: sets its word to zero, and returns the word before that.
     ///
-    /// Returns `None` if the word is zero, if it counts frees that wait in the inbox, or if the
-    /// countdown is `complete` ([`COMPLETE`] or [`COMPLETE_BITS`]). In the last two cases a later
-    /// drain yields the unit (F1). Only the holder of the record's lease may call this.
+    /// Returns `None` if the word is zero, if it counts unbooked frees, or if the countdown is
+    /// `complete` ([`COMPLETE`] or [`COMPLETE_BITS`]). In the last two cases a later drain yields
+    /// the unit (F1). Only the holder of the record's lease may call this.
     pub fn stop_countdown(&self, complete: u64) -> Option<u64> {
         let counts = |word: u64| word & COUNTDOWN != 0 && word != complete;
         let mut word = self.word.load(Ordering::Relaxed);
@@ -220,10 +220,10 @@ unsafe fn foreign_of<'u, U: ForeignHeader>(unit: NonNull<U>) -> &'u Foreign<U> {
 }
 
 /// The units of one record that have unbooked remote frees: a stack to which many threads push, and
-/// from which the holder takes all units at once.
+/// from which the holder or a borrower takes all units at once.
 ///
-/// Since the holder never takes a single unit, the stack has no ABA problem: a thread never follows
-/// the link of a unit that another thread may pop.
+/// Since no thread takes a single unit, the stack has no ABA problem: a thread never follows the
+/// link of a unit that another thread may pop.
 #[derive(Debug)]
 pub struct Inbox<U> {
     head: AtomicPtr<U>,
@@ -320,7 +320,7 @@ impl<U: ForeignHeader> Inbox<U> {
     /// word at zero or completed its countdown.
     #[cold]
     unsafe fn push(&self, unit: NonNull<U>) -> bool {
-        // SAFETY: the unit stays live until it is dequeued (F3), which happens after this push.
+        // SAFETY: before this push, no thread books or counts the word, so the unit lives (F3, F7).
         let foreign = unsafe { foreign_of(unit) };
         foreign.linked.write();
         let link = &foreign.link;
@@ -341,8 +341,8 @@ impl<U: ForeignHeader> Inbox<U> {
     /// yielded yet, and only the caller knows the frees of the units that it has yielded.
     ///
     /// # Safety
-    /// No other thread takes from this inbox during the call: the caller holds the lease of the
-    /// inbox's record, or is the only thread that uses the pool.
+    /// No other thread calls this or [`Inbox::close`] at the same time: the caller holds the lease
+    /// of the inbox's record, or is the only thread that uses the pool.
     #[inline]
     pub unsafe fn take(&self) -> Taken<U> {
         Taken { next: self.take_list() }
@@ -383,7 +383,7 @@ impl<U: ForeignHeader, const LEAVE: u64> Iterator for Taken<U, LEAVE> {
 
     fn next(&mut self) -> Option<(NonNull<U>, u64)> {
         let unit = NonNull::new(self.next)?;
-        // SAFETY: a unit in the inbox has a word that is not zero (F1), so it is live (F3).
+        // SAFETY: a unit in the inbox has a word that is not zero (F1), so it is live (F3, F7).
         let foreign = unsafe { foreign_of(unit) };
         foreign.linked.touch();
         // The link is read before the word becomes zero, because afterwards the next pusher writes

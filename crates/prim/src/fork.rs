@@ -15,7 +15,8 @@ use crate::sync::Ordering;
 static GENERATION: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
 
 /// Returns the number of forks that lead from the first process that called this function to the
-/// current one. The number is always zero on targets without a fork handler.
+/// current one. The number stays zero on targets without a fork handler, or if the C library
+/// refuses the handler.
 #[inline]
 #[must_use]
 pub fn generation() -> usize {
@@ -43,7 +44,8 @@ mod handler {
     const UNWATCHED: u8 = 0;
     /// The value of `STATE` while a thread registers the handler.
     const REGISTERING: u8 = 1;
-    /// The value of `STATE` after the C library registered the handler or refused to.
+    /// The value of `STATE` after the C library registered the handler or refused to, or after a
+    /// thread stopped waiting for the registration.
     const WATCHED: u8 = 2;
 
     /// The number of times that a thread yields while it waits for another thread to register the

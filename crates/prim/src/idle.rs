@@ -5,9 +5,9 @@
 //! thread pushes enters a queue, and stays there while it *has mail*: remote frees that are not
 //! booked. Some slow paths and pushes of every thread *look* at a few heaps of the queue. If the
 //! owner of a heap is *idle*, the look purges some of the heap's empty units. Each slow path or
-//! push makes at most one look. The looks purge all empty units in the inboxes of idle owners. The
-//! number of slow paths, pushes and clock ticks that this takes, on any threads, is bounded by the
-//! number of heaps in the queue and of units in their inboxes.
+//! push makes at most one look. After a bounded number of slow paths, pushes and clock ticks, on
+//! any threads, the looks have tried to purge all empty units in the inboxes of idle owners. The
+//! bound depends on the number of heaps in the queue and of units in their inboxes.
 //!
 //! An owner is idle *by time* if it has not taken a slow path for [`IDLE_MS`]. It is idle *by
 //! bytes* if the bytes that other threads have pushed to its heaps since its last slow path exceed
@@ -46,7 +46,7 @@ pub const IDLE_MS: usize = 100;
 /// The interval between a thread's looks at the queue, in visits of this thread to the slow path.
 pub const LOOK_EVERY: usize = 16;
 
-/// The interval between pushes to a heap that look at the queue, in pushes to this heap.
+/// One in this many pushes to a heap looks at the queue, unless that push has looked at the heap.
 const LOOK_EVERY_PUSHES: usize = 64;
 
 /// The largest number of heaps that one look visits.
@@ -122,10 +122,10 @@ impl<U: ForeignHeader, H> Mail<U, H> {
     /// caller must book.
     ///
     /// # Safety
-    /// The caller holds the lease of the record, so no other thread takes from these inboxes.
+    /// The caller holds the lease of the record, so no other thread calls this for the same mail.
     #[inline]
     pub unsafe fn take(&self) -> impl Iterator<Item = (ptr::NonNull<U>, u64)> + use<U, H> {
-        // SAFETY: the caller holds the lease of the record, so no other thread takes.
+        // SAFETY: the caller holds the lease of the record, and no thread closes this inbox.
         let pushed = unsafe { self.inbox.take() };
         // SAFETY: as above.
         let seen = unsafe { self.seen.take() };
@@ -198,7 +198,7 @@ pub trait IdleHeaps {
     fn drain_free_record(&self, heap: &Self::Heap);
 }
 
-/// The heaps that have mail, or had some when a thread last looked at them.
+/// The heaps that have mail, or had some when a thread added or last looked at them.
 #[derive(Debug)]
 pub struct IdleQueue<H> {
     /// The newest of the heaps that no thread inside the gate has taken yet, or null.
@@ -206,7 +206,7 @@ pub struct IdleQueue<H> {
     /// The next of the heaps that were taken from `arrived`, or null. Only the thread inside the
     /// gate writes `taken`, `looked` and `more`.
     taken: AtomicPtr<H>,
-    /// The time of the last look, in milliseconds.
+    /// The time of the last look at the queue, in milliseconds.
     looked: OwnerUsize,
     /// The number of further looks that need not wait for the next clock tick. A look that left
     /// units to purge sets this number.
@@ -237,9 +237,10 @@ impl<H> IdleQueue<H> {
         self.more.get()
     }
 
-    /// Makes sure that a heap to which this thread has pushed is in the queue. `bytes` is the size
-    /// of the pushed unit. If the heap's owner is idle by bytes, some calls look at the heap. One
-    /// in 64 calls for a heap looks at the queue, unless the call has already looked at the heap.
+    /// Adds a heap to the queue, unless it is there already or has no mail any more. This thread
+    /// has just pushed to the heap. `bytes` is the size of the pushed unit. If the heap's owner is
+    /// idle by bytes, some calls look at the heap. One in 64 calls for a heap looks at the queue,
+    /// unless the call has already looked at the heap.
     ///
     /// The push ended with a fence, so either this thread sees that the heap has left the queue, or
     /// the thread that removes the heap sees the push.
@@ -264,8 +265,9 @@ impl<H> IdleQueue<H> {
         }
     }
 
-    /// Adds `bytes`, which threads pushed to a heap, to the count of the heap's owner. Looks at the
-    /// heap if the owner is idle by bytes. Returns whether this call looked at the heap.
+    /// Adds `bytes`, which threads pushed to a heap, to the count of the heap's owner, if there is
+    /// one. Looks at the heap if the owner is idle by bytes and no thread is inside the gate.
+    /// Returns whether this call looked at the heap.
     #[cold]
     fn note_bytes<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, bytes: usize) -> bool {
         heaps.mail(heap).bytes.store(0, Ordering::Relaxed);
@@ -336,7 +338,7 @@ impl<H> IdleQueue<H> {
 
     /// Visits a few heaps of the queue, and purges units of heaps whose owners are idle. Stops at a
     /// heap that has more to purge. As long as no heap has more to purge, all threads together make
-    /// at most one look per clock tick.
+    /// about one look per clock tick. Without a clock, each call looks.
     #[cold]
     #[inline(never)]
     pub fn look<E: IdleHeaps<Heap = H>>(&self, heaps: &E) {
@@ -361,8 +363,9 @@ impl<H> IdleQueue<H> {
         }
     }
 
-    /// Purges units of a heap if its owner is idle. Returns whether the next look need not wait for
-    /// the next clock tick. Only the thread inside the gate may call this.
+    /// If the owner of a heap is idle by time, purges units in its inbox. If the inbox is empty,
+    /// puts the seen units back there instead. Returns whether the next look need not wait for the
+    /// next clock tick. Only the thread inside the gate may call this.
     fn visit_heap<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, now: usize) -> bool {
         let (mail, visits) = (heaps.mail(heap), heaps.visits(heap));
         if !heaps.is_held(heap) {

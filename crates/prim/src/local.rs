@@ -7,7 +7,7 @@
 //! A thread is in one of three states:
 //!
 //! * *NOWHERE*: it has not allocated yet.
-//! * *Bound* to a record: it leased the record in its first slow path.
+//! * *Bound* to a record: it leased the record in a slow path.
 //! * *GONE*: its exit guard has run or has refused the hook, or the thread is registering the hook.
 //!
 //! NOWHERE and GONE are static records whose fronts are full and that own no unit. The fast path
@@ -72,8 +72,8 @@ pub fn is_registering() -> bool {
 /// Registers `hook`, which the exit guard calls when this thread ends. `hook` must not unwind.
 ///
 /// # Errors
-/// Returns [`Gone`] if the guard has run already, if it holds eight hooks, or if the operating
-/// system refuses to set its key.
+/// Returns [`Gone`] if the guard has run or is running, if it holds eight hooks, or if the
+/// operating system refuses to set its key.
 pub fn at_exit(hook: fn()) -> Result<(), Gone> {
     #[cfg(all(test, not(ephemera_loom)))]
     tests::while_registering();
@@ -163,13 +163,13 @@ pub trait Tenant: Sized + Sync + 'static {
     fn statics() -> TenantStatics<Self>;
     /// Prepares the record data for the thread that has just leased the record.
     fn enter(&self);
-    /// Drains the inboxes and frees the empty units of a record that its holder is about to
-    /// release. The thread is still bound to the record, so allocations and frees in this method
-    /// work as usual. Must not unwind.
+    /// Prepares a record that the exiting thread is about to release: for example, drains the
+    /// inboxes and frees the empty units. The thread is still bound to the record, so allocations
+    /// and frees in this method work as usual. Must not unwind.
     fn leave(record: &'static Record<Self>);
-    /// Releases the lease of a thread that exits, or of one operation. A tenant with inboxes calls
-    /// [`Lease::release`] here, which also drains the remote frees that have arrived since
-    /// [`Tenant::leave`]. Must not unwind.
+    /// Releases the lease of a thread that exits, or of one operation. A tenant whose record data
+    /// contain inboxes calls [`Lease::release`] here, which also drains the remote frees that have
+    /// arrived since [`Tenant::leave`]. Must not unwind.
     fn release(lease: Lease<'static, Self>);
 }
 
@@ -182,7 +182,7 @@ pub struct TenantStatics<S: Tenant> {
     pub binding: &'static LocalKey<ThreadBinding<S>>,
     /// The record of threads that have not allocated yet. Its fronts are full and it owns no unit.
     pub nowhere: &'static Record<S>,
-    /// The record of threads whose exit guard has run. Its fronts are full and it owns no unit.
+    /// The record of threads in the state *GONE*. Its fronts are full and it owns no unit.
     pub gone: &'static Record<S>,
 }
 
@@ -278,8 +278,8 @@ pub fn bound<S: Tenant>() -> Option<&'static Record<S>> {
 ///
 /// The result is the record that this thread is bound to; the first call binds one. A call cannot
 /// bind a record after the exit guard has run, if the guard does not accept a hook, while this
-/// thread registers a hook, or if the thread-local is being destroyed. The result is then a record
-/// leased for this operation.
+/// thread registers the allocator's hook, or if the thread-local is being destroyed. The result is
+/// then a record leased for this operation.
 #[cold]
 #[must_use]
 pub fn hold<S: Tenant>() -> Option<Held<S>> {

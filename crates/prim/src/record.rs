@@ -87,8 +87,9 @@ impl<S> Record<S> {
         taken.then(|| Lease { record: self })
     }
 
-    /// Drains the inboxes of this record if no thread holds it. A thread that pushed to a record
-    /// without a holder must call this. The arguments are those of [`Lease::release`].
+    /// Drains the inboxes of this record if no thread holds it. Unless pushed units may wait for
+    /// the next holder, a thread that pushed to a record without a holder must call this. The
+    /// arguments are those of [`Lease::release`].
     #[cold]
     #[inline(never)]
     pub fn look_after<'r>(&'r self, has_mail: impl Fn(&S) -> bool, drain: impl Fn(&'r Self)) {

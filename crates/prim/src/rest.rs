@@ -5,8 +5,8 @@
 //! After both cores have evicted the line to the cache that they share, the store takes a fraction
 //! of that time.
 //!
-//! So an owner whose memory rests uses all of its free memory before it books remote frees, and
-//! grows to [`REST`] bytes. One booking then finds much free memory, beginning with the most
+//! So an owner whose memory rests usually uses all of its free memory before it books remote frees,
+//! and grows to [`REST`] bytes. One booking then finds much free memory, beginning with the most
 //! recently freed. The owner uses this memory in the reverse order, which is about the order in
 //! which it was freed:
 //!
@@ -44,7 +44,7 @@ pub enum RestChange {
     Starts,
     /// Memory no longer rests.
     Ends,
-    /// No change.
+    /// Memory rests, or does not rest, as before.
     Stays,
 }
 

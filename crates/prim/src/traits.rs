@@ -36,7 +36,7 @@
 
 pub use allocator_api2::alloc::{AllocError, Allocator};
 
-/// The result of an allocator's methods: a block, or an error if there is no memory for one.
+/// The result of an allocator's methods: a block, or an error if the allocator refuses the request.
 pub type BlockResult = Result<core::ptr::NonNull<[u8]>, AllocError>;
 
 /// Implements every `Allocator` trait for a type that has the six methods as inherent methods.

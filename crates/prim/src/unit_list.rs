@@ -36,8 +36,8 @@ use crate::word::OwnerPtr;
 /// walk followed it, and gives up after the last retry.
 const RETRIES: usize = if cfg!(ephemera_loom) { 2 } else { 1_000 };
 
-/// The number of tries of [`UnitList::remove_patiently`] without a sleep. In total, the pauses
-/// after these tries take as long as a thousand spin hints.
+/// The number of tries that [`UnitList::remove_patiently`] makes without sleeping. In total, the
+/// pauses after these tries take as long as a thousand spin hints.
 const TRIES: usize = if cfg!(ephemera_loom) { 2 } else { 21 };
 
 /// The number of further tries of [`UnitList::remove_patiently`]. The thread sleeps for [`NAP`]
@@ -93,7 +93,7 @@ impl<U> UnitList<U> {
 }
 
 impl<U: Listed> UnitList<U> {
-    /// Adds a unit at the head, where walkers find it at once.
+    /// Adds a unit at the head, where the next walk finds it.
     ///
     /// # Safety
     /// The caller owns the list. `unit` is live and on no list, and stays live until

@@ -170,22 +170,25 @@ mod threads {
 
     #[test]
     fn conc_published_pointer_may_be_followed() {
-        let words = Arc::new((OwnerPtr::<u64>::null(), OwnerU64::new(0)));
-        let theirs = Arc::clone(&words);
-        let owner = std::thread::spawn(move || {
-            theirs.0.publish(alloc::boxed::Box::into_raw(alloc::boxed::Box::new(7)));
-            theirs.1.publish(1);
-        });
-        if words.1.observe() == 1 {
-            assert!(!words.0.get().is_null(), "the pointer was stored before the word");
+        for waits_for_the_word in [false, true] {
+            let words = Arc::new((OwnerPtr::<u64>::null(), OwnerU64::new(0)));
+            let theirs = Arc::clone(&words);
+            let owner = std::thread::spawn(move || {
+                theirs.0.publish(alloc::boxed::Box::into_raw(alloc::boxed::Box::new(7)));
+                theirs.1.publish(1);
+            });
+            while waits_for_the_word && words.1.observe() == 0 {
+                std::thread::yield_now();
+            }
+            while words.0.observe().is_null() {
+                assert!(!waits_for_the_word, "the pointer was stored before the word");
+                std::thread::yield_now();
+            }
+            // SAFETY: the pointer points to a leaked box, which is freed only after the join below.
+            assert_eq!(unsafe { *words.0.observe() }, 7);
+            owner.join().unwrap();
+            // SAFETY: the owner thread was joined, and nothing else frees the box.
+            drop(unsafe { alloc::boxed::Box::from_raw(words.0.get()) });
         }
-        // SAFETY: the pointer is null or points to a leaked box, which is freed only after the join
-        // below.
-        if let Some(seen) = unsafe { words.0.observe().as_ref() } {
-            assert_eq!(*seen, 7);
-        }
-        owner.join().unwrap();
-        // SAFETY: the owner thread was joined, and nothing else frees the box.
-        drop(unsafe { alloc::boxed::Box::from_raw(words.0.get()) });
     }
 }

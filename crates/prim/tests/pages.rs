@@ -1,9 +1,11 @@
-//! Tests of pages from the operating system: contents, alignment, the bounds of the cache, and
+//! Tests of pages from the operating system: the allocator suite, the bounds of the cache, and
 //! refusals.
 #![cfg(all(feature = "std", not(miri)))]
 
+#[path = "support/owned.rs"]
+mod owned;
+
 use core::alloc::Layout;
-use core::ptr::NonNull;
 use std::thread;
 
 use ephemera_prim::pages::{self, Pages};
@@ -12,6 +14,7 @@ use ephemera_testkit::allocator_suite;
 use ephemera_testkit::errand::{Done, Errand};
 use ephemera_testkit::subject::Subject;
 use ephemera_testkit::suite::take_turn;
+use owned::{Owned, layout};
 
 /// Makes [`Pages`] the subject of the allocator suite.
 struct Source;
@@ -49,111 +52,6 @@ const SPAN: Layout = match Layout::from_size_align(32 << 10, 32 << 10) {
     Ok(layout) => layout,
     Err(_) => panic!("a layout"),
 };
-
-fn layout(size: usize, align: usize) -> Layout {
-    Layout::from_size_align(size, align).expect("a layout")
-}
-
-/// A block and its layout. Dropping it frees the block.
-struct Owned(NonNull<u8>, Layout);
-
-// SAFETY: an `Owned` has exclusive access to its block.
-unsafe impl Send for Owned {}
-
-impl Owned {
-    fn new(layout: Layout) -> Option<Self> {
-        Some(Self(Pages.allocate(layout).ok()?.cast(), layout))
-    }
-
-    fn zeroed(layout: Layout) -> Option<Self> {
-        Some(Self(Pages.allocate_zeroed(layout).ok()?.cast(), layout))
-    }
-
-    /// Writes `byte` to each byte of the block.
-    fn fill(&self, byte: u8) {
-        // SAFETY: the block is live and has this number of bytes.
-        unsafe { self.0.write_bytes(byte, self.1.size()) };
-    }
-
-    fn bytes(&self) -> &[u8] {
-        // SAFETY: callers have written all bytes, or requested zeros.
-        unsafe { core::slice::from_raw_parts(self.0.as_ptr(), self.1.size()) }
-    }
-
-    fn holds(&self, byte: u8) -> bool {
-        self.bytes().iter().all(|found| *found == byte)
-    }
-
-    fn grown_zeroed(self, new: Layout) -> Self {
-        let this = core::mem::ManuallyDrop::new(self);
-        // SAFETY: the block is live with layout `this.1`, and the callers pass a larger one.
-        Self(unsafe { Pages.grow_zeroed(this.0, this.1, new) }.expect("memory").cast(), new)
-    }
-
-    fn shrunk(self, new: Layout) -> Self {
-        let this = core::mem::ManuallyDrop::new(self);
-        // SAFETY: the block is live with layout `this.1`, and the callers pass a smaller one.
-        Self(unsafe { Pages.shrink(this.0, this.1, new) }.expect("memory").cast(), new)
-    }
-}
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        // SAFETY: the block is live and of this layout.
-        unsafe { Pages.deallocate(self.0, self.1) };
-    }
-}
-
-#[test]
-fn blocks_are_aligned_up_to_a_gigabyte() {
-    take_turn();
-    for power in 0..31 {
-        for size in [1, 40_000] {
-            let block = Owned::new(layout(size, 1 << power)).expect("memory");
-            assert_eq!(block.0.addr().get() % (1 << power), 0);
-            block.fill(7);
-        }
-    }
-}
-
-#[test]
-fn recycled_blocks_are_zero_if_zeros_are_requested() {
-    take_turn();
-    for size in [32 << 10, 100_000, 1 << 20, 3 << 20] {
-        let wanted = layout(size, 8);
-        for _ in 0..3 {
-            Owned::new(wanted).expect("memory").fill(0xAA);
-            assert!(Owned::zeroed(wanted).expect("memory").holds(0), "{size}");
-            Owned::new(wanted).expect("memory").fill(0xAA);
-            pages::purge();
-            assert!(Owned::zeroed(wanted).expect("memory").holds(0), "{size} after a purge");
-        }
-    }
-}
-
-#[test]
-fn growth_keeps_the_bytes_and_zeroes_the_rest() {
-    take_turn();
-    let sizes = [1_000, 40_000, 60_000, 700_000, (1 << 20) + 1, (1 << 20) + 9_000, 5 << 20, 9 << 20];
-    let top = sizes.len();
-    // A reused mapping has old bytes after its block.
-    Owned::new(layout(sizes[top - 1], 8)).expect("memory").fill(0xAA);
-    for align in [1, 8 << 10] {
-        let mut block = Owned::zeroed(layout(sizes[0], align)).expect("memory");
-        block.fill(9);
-        for size in &sizes[1..top] {
-            let old = block.1.size();
-            block = block.grown_zeroed(layout(*size, align));
-            assert!(block.bytes()[..old].iter().all(|byte| *byte == 9), "{old} to {size}");
-            assert!(block.bytes()[old..].iter().all(|byte| *byte == 0), "{old} to {size}");
-            block.fill(9);
-        }
-        for size in sizes[..top - 1].iter().rev() {
-            block = block.shrunk(layout(*size, align));
-            assert!(block.holds(9), "to {size}");
-        }
-    }
-}
 
 /// Returns the resident bytes of the process. AddressSanitizer's shadow of freed mappings stays
 /// resident, so under that tool the result is the number of bytes whose pages may be resident.
@@ -240,6 +138,21 @@ fn permanent_blocks_have_their_alignment_also_if_they_are_empty() {
             assert!(block.addr().get() % align == 0, "{size} bytes, aligned to {align}");
         }
     }
+}
+
+#[test]
+fn a_bound_that_the_program_set_rises_by_at_most_four_times_itself() {
+    const LEAST: usize = 1 << 20;
+    take_turn();
+    pages::purge();
+    pages::set_cache(LEAST);
+    // An eighth of the bytes in use is less than the bound.
+    let burst = || drop((0..250).map(|_| Owned::new(SPAN).expect("memory")).collect::<Vec<_>>());
+    (0..6).for_each(|_| burst());
+    let cached = pages::usage().bytes_cached;
+    pages::set_cache(pages::CACHE);
+    pages::purge();
+    assert!(cached > 2 * LEAST && cached <= 5 * LEAST, "{cached}");
 }
 
 #[test]

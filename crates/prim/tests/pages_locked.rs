@@ -59,22 +59,17 @@ fn a_purge_unmaps_all_empty_superblocks_although_each_has_a_locked_page() {
     take_turn();
     pages::purge();
     let before = pages::usage();
-    pages::set_cache(256 * SPAN);
     // The blocks fill four superblocks.
-    let blocks: Vec<_> = (0..256).map(|_| written()).collect();
-    let mut locked = blocks.iter().skip(63).step_by(64).map(|block| lock(*block));
-    let all = locked.all(|locked| locked);
+    let Some(blocks) = with_locked(256, |at| at % 64 == 63) else { return };
+    pages::set_cache(256 * SPAN);
     blocks.into_iter().for_each(free);
     let freed = pages::usage();
     assert!(freed.bytes_cached > before.bytes_cached + SPAN * 128, "the spans are cached: {freed:?}");
     pages::purge();
     let after = pages::usage();
     pages::set_cache(pages::CACHE);
-    // The harness may need memory of its own, but not as much as a superblock.
-    assert!(
-        after.bytes_mapped <= before.bytes_mapped + SPAN * 64,
-        "{before:?}, locked: {all}, then {after:?}"
-    );
+    // Tables may need new mappings, which are far smaller than a superblock.
+    assert!(after.bytes_mapped < before.bytes_mapped + SPAN * 64, "{before:?}, then {after:?}");
     assert!(after.bytes_cached < SPAN * 64, "{after:?}");
 }
 

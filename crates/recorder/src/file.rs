@@ -40,7 +40,7 @@ pub(crate) struct TraceFile {
     next: AtomicU64,
     /// The address at which the next packet is mapped, if `next` is below `length`.
     window: AtomicPtr<u8>,
-    /// The length of the mapped part of the file, in bytes: the header and whole packets.
+    /// The length of the part of the file that was mapped, in bytes: the header and whole packets.
     length: AtomicU64,
     /// The address of the anchor.
     anchor: AtomicPtr<u8>,

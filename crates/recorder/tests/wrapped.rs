@@ -1,9 +1,11 @@
 //! Tests that `TraceAlloc` records each kind of call. The test records its own process.
 #![cfg(all(target_os = "linux", not(miri)))]
 
+extern crate alloc;
+
+use alloc::ffi::CString;
 use core::alloc::{GlobalAlloc, Layout};
 use std::alloc::System;
-use std::ffi::CString;
 
 use ephemera_recorder::{Trace, TraceAlloc, What, start};
 

@@ -295,9 +295,9 @@ impl ChunkPtr {
         Some(block)
     }
 
-    /// Frees a block of the front, as the chunk's owner. If the block was the last live one,
-    /// rewinds the chunk, so that short-lived blocks reuse the same cache lines. If the block was
-    /// the top block, moves the cursor back.
+    /// Frees a block of the front, as the chunk's owner. If the chunk is then empty, rewinds it, so
+    /// that short-lived blocks reuse the same cache lines. Otherwise, if the block was the top
+    /// block, moves the cursor back.
     ///
     /// This code branches, and `rewind` loads `first` instead of deriving it from the block's
     /// address. With conditional moves or that arithmetic, every allocation would wait for the

@@ -65,8 +65,8 @@ pub trait Geometry: 'static {
     const MEDIUM_ALIGN: usize;
     /// The size and alignment of chunks of medium blocks.
     const MEDIUM_CHUNK: usize;
-    /// The number of empty chunks of each class that a heap keeps besides the front. A heap frees
-    /// all others, except small chunks that rest (see [`design`](crate::design)).
+    /// The number of empty chunks of each class that a heap keeps besides the front, by default. A
+    /// heap frees all others, except small chunks that rest (see [`design`](crate::design)).
     const RETAIN: usize = 4;
 }
 

@@ -35,8 +35,8 @@
 //!   that are larger or are aligned to more than 512 bytes. A thousand small long-lived blocks,
 //!   scattered among short-lived ones, can pin a thousand chunks (32 MB). Allocate such blocks
 //!   elsewhere.
-//! * A block can grow in place only at the top of its chunk, so two vectors move if they grow
-//!   alternately.
+//! * A block in a chunk can grow in place only at the top of its chunk, so two vectors move if they
+//!   grow alternately.
 //! * A block larger than 64 KiB, or aligned to more than 4 KiB, comes from the backing allocator,
 //!   at that allocator's speed.
 //! * For memory that is freed all at once, use an arena (`bumpalo`). For long-lived objects of one
@@ -66,7 +66,8 @@
 //! process even if the owner never runs again, except for two pages of each such chunk, the owner's
 //! fronts, and the empty chunks that it keeps for reuse.
 //!
-//! If the owner has exited, the thread that frees the last block of a chunk also frees the chunk.
+//! If the owner has exited, the thread that frees the last block of a chunk also frees the chunk,
+//! unless a new thread has taken over the chunks of the owner.
 //!
 //! In a forked child, the blocks of the parent's other threads can be freed, but the chunks of
 //! these blocks are never freed. The child uses and frees the chunks of the forking thread as

@@ -50,7 +50,7 @@ unsafe impl BufMut for FixedBufMut {
 /// run. It visits every region of the ring. The `put` methods append up to that number of bytes,
 /// and panic if the bytes do not fit, as `BufMut` requires.
 // SAFETY: `chunk_mut` returns the unwritten tail of the open region, and `advance_mut` advances
-// from the start of that tail. The tail is empty only if `remaining_mut` is zero.
+// from the start of that tail. The tail is empty only if the ring had no room for another byte.
 unsafe impl BufMut for ExtBuf<'_> {
     #[inline]
     fn remaining_mut(&self) -> usize {

@@ -127,7 +127,7 @@ impl RingStorePtr {
     pub(crate) unsafe fn settle_late(self, guard: GuardPtr, len: usize) -> bool {
         guard.settle(len);
         // SAFETY: one share belongs to this region, because the drop of the ring counts the region
-        // whether it finds the word taken or settled.
+        // whether it finds the word taken or settled. The caller does not use the buffer again.
         unsafe { self.drop_shares(1) }
     }
 

@@ -41,9 +41,9 @@ const COLLECT: Ordering =
 /// The bounds on the work of one sweep.
 #[derive(Debug, Clone, Copy)]
 struct Budget {
-    /// The maximum number of stores with shares to visit.
+    /// The maximum number of stores to visit that still have shares.
     stores: usize,
-    /// The maximum number of headers of stores without shares to take out of the lists.
+    /// The maximum number of headers to take out of the lists because their stores have no shares.
     ended: usize,
     /// The maximum number of guards to load in all stores together.
     guards: usize,
@@ -254,7 +254,7 @@ impl ParkedStores {
         let found = unsafe { store.find_released(&mut budget.guards) };
         let whole = budget.guards != 0;
         // SAFETY: `hold` added one share, and the `found` early releases left their shares to the
-        // sweep (E1).
+        // sweep (E1). This call uses the regions below only if `drop_shares` returns `true`.
         if unsafe { store.drop_shares(1 + found) } {
             self.queued.fetch_sub(1, Ordering::Relaxed);
             // SAFETY: the header was popped from its list, so the lists' half of the header belongs

@@ -18,7 +18,8 @@ use crate::store::RingStorePtr;
 /// and `region`.
 #[inline]
 pub(crate) unsafe fn release(store: RingStorePtr, data: NonNull<u8>, bytes: usize, region: usize) {
-    // SAFETY: the region is not released yet, so its store is not freed (G1).
+    // SAFETY: the buffer starts right after the guard of its region. The region is not released
+    // yet, so its store is not freed (G1).
     let guard = unsafe { GuardPtr::of(data) };
     // SAFETY: the caller owns the region, and called `hand_out` with the same arguments if this
     // build has checks.

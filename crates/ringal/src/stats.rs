@@ -32,7 +32,8 @@ pub struct Stats {
     pub buffers_live: usize,
     /// The number of bytes in free regions, including their guards.
     pub bytes_free: usize,
-    /// The size of the largest buffer, aligned to 16, that the ring could serve now.
+    /// The size of the largest buffer, aligned to 16, that the ring could serve now. If it is 0,
+    /// the ring may not even have room for an empty buffer.
     pub largest_free: usize,
     /// The number of regions, free and taken.
     pub regions: usize,

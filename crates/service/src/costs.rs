@@ -18,8 +18,8 @@ struct KindCost {
     over_limit: usize,
     peak_sum: usize,
     peak_most: usize,
-    /// The bytes in units and larger blocks that outlived their requests, for example with blocks
-    /// of answers, summed over all requests.
+    /// The bytes in units and larger blocks that outlived their requests, for example because they
+    /// held blocks of an answer, summed over all requests.
     escaped: usize,
 }
 

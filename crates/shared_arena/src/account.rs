@@ -71,7 +71,8 @@ impl StoreAccount {
     }
 
     /// Allocates an array of `len` items that `make` creates, publishes it in `head` and returns
-    /// it. If another thread has published an array first, frees the new one and returns the other.
+    /// it. If another call has published an array in `head` first, frees the new array and returns
+    /// the other one.
     ///
     /// # Errors
     /// Returns [`Refused`] if the array exceeds the address space, or if the limit or the global

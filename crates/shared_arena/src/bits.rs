@@ -8,8 +8,8 @@ use core::fmt;
 ///
 /// The topmost bit is [`Bits::LISTED`]. This bit is set while the page is on its shard's list of
 /// pages with free slots, or is the current page. A word of zero means that the page is full and
-/// unlisted. A local free that finds zero sets the bit of its slot and links the page. A local free
-/// that finds another value only sets the bit.
+/// unlisted. A local free that finds zero links the page and then sets the bit of its slot. A local
+/// free that finds another value only sets the bit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bits(u64);
 

@@ -4,8 +4,8 @@
 //! No thread claims from a closed arena. The drop sets each group's `record` to null and closes the
 //! inbox of each shard. A free that finds null or a closed foreign word takes its slot off the
 //! group's count. A free that finds the inbox closed takes off all slots in its page's foreign
-//! word. The thread that counts the last slot of a group frees the group and, if this was the last
-//! group, also the store.
+//! word. The thread that counts the last slot of a group usually frees the group. The thread that
+//! takes off the last part of the store frees the store.
 //!
 //! The count `out` starts at [`ALIVE`], and the closing thread takes off everything but the number
 //! of slots in use, so a free can count its slot before the closing thread does. Such a free can

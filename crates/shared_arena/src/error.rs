@@ -68,7 +68,8 @@ impl Refused {
         self.cause == RefusalCause::Limit
     }
 
-    /// Calls `handle_alloc_error` for a layout of the requested size.
+    /// Calls `handle_alloc_error` for a layout of the requested size, or of one byte if that size
+    /// is too large for a layout.
     #[cold]
     #[inline(never)]
     pub(crate) fn give_up(self) -> ! {

@@ -1,9 +1,9 @@
 //! Object pools for values of one type, for one thread or for many.
 //!
 //! An **arena** has slots for values of one type. Each thread owns pages of up to 63 slots, and
-//! claims slots from them without a lock or an atomic read-modify-write. Any thread may drop a
-//! value. If another thread owns the value's page, the drop usually costs one read-modify-write.
-//! Handles are one pointer wide and may outlive their arena.
+//! usually claims slots from them without a lock or an atomic read-modify-write. Any thread may
+//! drop a value. If another thread owns the value's page, the drop usually costs one
+//! read-modify-write. Handles are one pointer wide and may outlive their arena.
 //!
 //! | arena | used by | handles | handles for other threads |
 //! |---|---|---|---|

@@ -122,7 +122,7 @@ pub(crate) fn look(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>) {
     }
 }
 
-/// Looks at all parked shards, except those in bags that other threads are visiting. Returns the
+/// Looks at all parked shards, except those whose bag or turn another thread has. Returns the
 /// number of stores that it freed. `mine` is the record that this thread holds, if any.
 pub(crate) fn look_at_all(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>) -> usize {
     let waiting = world.registry.records().filter(|record| !record.data().parked.is_empty());
@@ -195,8 +195,8 @@ unsafe fn serve(world: &ArenaWorld, store: NonNull<ArenaStore>, shard: ShardPtr,
     // does not use `this` or `shard`.
     let freed = gone != 0 && unsafe { ArenaStore::part(store, gone) };
     if emptied && !freed && !cfg!(ephemera_weaken = "arena_bag_keeps_what_ended") {
-        // The shard is still in the record's bag and keeps the store from being freed, so this
-        // visit takes the shard out.
+        // The shard may still be in the record's bag, where it keeps the store from being freed.
+        // This visit then takes the shard out.
         return visit(world, record, Visitor::Finisher, LOOKS);
     }
     world.freed(freed)
@@ -205,7 +205,7 @@ unsafe fn serve(world: &ArenaWorld, store: NonNull<ArenaStore>, shard: ShardPtr,
 /// Looks at up to `most` groups of a shard whose turn the caller has, and returns the number of
 /// freed groups, which the caller must take off the store's count. The owner's look (`own`) starts
 /// at the front and takes the groups off the queue. A look by another thread continues where the
-/// last look by a thread other than the owner stopped.
+/// last such look stopped.
 fn look_at(world: &ArenaWorld, store: &ArenaStore, shard: ShardPtr, own: bool, most: usize) -> usize {
     let (first, cursor) = (shard.groups().get(), shard.cursor().get());
     let mut rest = if own || cursor.is_null() { first } else { cursor };

@@ -164,8 +164,8 @@ unsafe fn trim_shards(world: &ArenaWorld, store: &ArenaStore, record: Option<&Re
 
 /// Frees the slot with the bit `bit` in the page with the far part `far`. The page must belong to a
 /// record that this thread does not hold, or the arena must be dropped. If the result is
-/// `Some(last)`, the caller must call [`finish_counted`] with `last`, which says whether the slot
-/// was the last live one of its group.
+/// `Some(last)`, the caller must call [`finish_counted`] with `last`, which says whether this call
+/// counted the last slot of the group.
 ///
 /// # Safety
 /// The caller owns the slot, which was claimed from that page, and does not use it again. The page
@@ -214,7 +214,7 @@ unsafe fn push_or_count(group: PageGroupPtr, far: NonNull<Far>, bit: u64, old: u
     }
 }
 
-/// Completes a free that counted its slot. If `last`, the slot was the last live one of the group,
+/// Completes a free that counted its slot. If `last`, the free counted the last slot of the group,
 /// and this function frees the group or leaves it for the turn-holder.
 ///
 /// # Safety

@@ -83,9 +83,8 @@ impl ShardOwner<'_> {
         }
     }
 
-    /// Refills `bits` from the current page. If that page is full, first makes the first page of
-    /// the list the current page. Returns `false` if the current page is full and the list is
-    /// empty.
+    /// Refills `bits` from the current page. If there is none or it is full, first makes the first
+    /// page of the list the current page. Returns `false` if the list is empty too.
     fn next_page(self) -> bool {
         let shard = self.shard;
         // SAFETY: the current page belongs to a group of this shard, so the group is live (G1).
@@ -191,8 +190,9 @@ impl ShardOwner<'_> {
         shard.groups().publish(group.as_ptr());
     }
 
-    /// Allocates and binds a group with as many pages as the shard has, up to the type's maximum.
-    /// If the limit or the global allocator refuses that group, tries a group of one page.
+    /// Allocates and binds a group with as many pages as the shard has, but at least one and at
+    /// most the type's maximum. If the limit or the global allocator refuses that group, tries a
+    /// group of one page.
     pub(crate) fn grow(self) -> Result<(), Refused> {
         let pages = self.shard.pages().get().clamp(1, self.geometry().pages.max(1));
         let group = self.store.make_group(pages).or_else(|refused| match pages {

@@ -68,7 +68,7 @@ pub(crate) struct QuietFields {
     /// The number of pages that were taken out of the inbox since `scavenge` last trimmed this
     /// shard.
     pub(crate) booked: OwnerUsize,
-    /// The number of holders that the record had had when `scavenge` last trimmed this shard.
+    /// The value of `entered` in the shard's record when `scavenge` last trimmed this shard.
     pub(crate) entered: OwnerUsize,
 }
 

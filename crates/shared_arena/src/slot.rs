@@ -123,7 +123,8 @@ impl ArenaKind for OneThread {
             // The pool was dropped. Only this thread uses its groups, so the count does not need a
             // read-modify-write.
             if group.count_down_alone(1) {
-                // SAFETY: this free counted the last slot of the group.
+                // SAFETY: the pool was dropped, its groups are never queued, and this free counted
+                // the last slot of the group.
                 unsafe { close::release(group) };
             }
         } else {
@@ -270,8 +271,8 @@ impl<T, H: ArenaKind> ClaimedSlot<T, H> {
             self.start_counts(store)?;
             return Ok(self);
         }
-        // After `make_room`, only the group of this slot can become empty. Another page may have
-        // both counts and a free slot.
+        // After `make_room`, this thread can empty only the group of this slot. Another page may
+        // have both counts and a free slot.
         let (group, _) = locate(self.place);
         let (address, pages) = (group.as_ptr(), group.pages());
         drop(self);

@@ -54,8 +54,8 @@ pub(crate) fn here() -> *const () {
 /// Claims a slot from this thread's shard in `store`.
 ///
 /// # Errors
-/// Returns [`Refused`] if another copy of this crate made the store, or if an allocation that the
-/// claim needs fails.
+/// If the thread has no slot at hand, returns [`Refused`] if another copy of this crate made the
+/// store, or if an allocation that the claim needs fails.
 #[inline]
 pub(crate) fn claim(store: &ArenaStore, geometry: &ArenaGeometry) -> Result<NonNull<u8>, Refused> {
     let seat = local::current::<ArenaRecord>().data().seat();
@@ -168,8 +168,8 @@ pub(crate) unsafe fn free_remote(group: PageGroupPtr, far: NonNull<Far>, bit: u6
 }
 
 /// Completes a free that counted its slot: if `last`, frees the group or leaves it for the
-/// turn-holder. Then looks at the parked shards of this thread's record, as its holder: no local
-/// free is in progress on this thread.
+/// turn-holder. Then looks at parked shards of this thread's record, as its holder: no local free
+/// is in progress on this thread.
 ///
 /// # Safety
 /// If `last`, the caller counted the last slot of the group, and does not touch the group again.

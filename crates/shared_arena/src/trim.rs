@@ -131,8 +131,8 @@ impl ShardOwner<'_> {
 /// Reserves the bytes for a page's counts, whose allocation failed with `refused`. The caller has
 /// already freed the empty groups of shards. Returns `None` if the limit does not allow the bytes.
 ///
-/// Frees groups that no shard has: all of them unless the limit refused the counts, and otherwise
-/// only as many as the limit requires.
+/// Frees groups that no shard has: only as many as the limit requires if the limit refused the
+/// counts, and all of them otherwise.
 pub(crate) fn reserve_counts(store: &ArenaStore, refused: Refused) -> Option<ReservedBytes<'_>> {
     if !refused.by_limit() {
         store.release_unbound();

@@ -20,7 +20,7 @@ use crate::store::Seat;
 pub(crate) struct ArenaRecord {
     segment: OwnerUsize,
     at: OwnerUsize,
-    /// The number of threads that have held the record.
+    /// The number of times that a thread leased the record in order to claim slots.
     pub(crate) entered: OwnerUsize,
     /// Parked shards of this record that wait for a look.
     pub(crate) parked: Bag<Shard>,

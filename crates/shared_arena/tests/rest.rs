@@ -82,7 +82,7 @@ fn arena_of_which_another_thread_drops_few_values_does_not_grow() {
     let mut most = 0;
     for _ in 0..20 {
         hand_over(1, BATCH, || make(&arena));
-        // Each batch takes some 16 slow paths, one for each page.
+        // Each batch takes about 16 slow paths, one for each page.
         for _ in 0..20 {
             drop((0..BATCH).map(|_| make(&arena)).collect::<Vec<_>>());
             most = most.max(held(&arena));

@@ -25,7 +25,8 @@ pub struct Block {
 unsafe impl Send for Block {}
 
 impl Block {
-    /// Fills the memory at `start` with the pattern of `seed`, and returns the block.
+    /// Fills the memory at `start` with the pattern of `seed`, and returns the block. In a very
+    /// large block, fills only the bytes near its ends.
     ///
     /// # Safety
     ///

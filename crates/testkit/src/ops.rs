@@ -131,7 +131,8 @@ pub enum Op {
         /// The alignment of the block in bytes.
         align: usize,
     },
-    /// Calls `allocate` on a new thread, which ends before the suite uses the block.
+    /// Calls `allocate` on a new thread, which ends before the suite uses the block. A subject that
+    /// cannot share its allocator calls it on the same thread.
     AllocateElsewhere {
         /// The size of the block.
         size: Extent,
@@ -195,7 +196,8 @@ pub enum Op {
     FreeFifo,
     /// Frees the newest block.
     FreeLifo,
-    /// Sends blocks to another thread, which checks and frees them.
+    /// Sends blocks to another thread, which checks and frees them. A subject that cannot share its
+    /// allocator frees them on the same thread.
     HandOver {
         /// The index of the next block to send, modulo the number of blocks not sent yet.
         pick: u16,

@@ -168,8 +168,8 @@ fn added_part_of_a_grown_block_is_filled() {
     unsafe { backing.deallocate(block.cast(), layout(16, 8)) };
 }
 
-/// Runs `misuse` on a block of 24 bytes aligned to 8, and returns the message of its panic. Then
-/// frees the block.
+/// Runs `misuse` on a block of 24 bytes aligned to 8, frees the block, and returns the message of
+/// the panic.
 fn complaint(misuse: impl FnOnce(&LayoutChecked, NonNull<u8>)) -> String {
     let backing = LayoutChecked::new();
     let block = backing.allocate(layout(24, 8)).expect("served").cast::<u8>();

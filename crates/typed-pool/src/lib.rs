@@ -93,10 +93,11 @@
 //! free.
 //!
 //! A thread publishes remote frees in *bundles*. If it frees several slots of one group of 63
-//! neighbours in a row, these frees wait until the thread frees a slot of another group, takes a
-//! slow path, trims or ends. A thread that frees slots and then sleeps can therefore keep one unit
-//! of 32 KiB allocated. [`Stats`] counts the waiting slots as freed. Frees of slots in larger
-//! units, in units of scopes or of ended threads, and in a pool with a limit do not wait.
+//! neighbours in a row, all frees except the first may wait until the thread makes a remote free to
+//! another group, takes a slow path, trims or ends. A thread that frees slots and then sleeps can
+//! therefore keep one unit of 32 KiB allocated. [`Stats`] counts the waiting slots as freed. Frees
+//! of slots in larger units, in units of scopes or of ended threads, and in a pool with a limit do
+//! not wait.
 //!
 //! If other threads free the last live slots of a unit whose owner sleeps, they also return the
 //! pages of the unit's slots to the operating system. They do so in some of their own slow paths

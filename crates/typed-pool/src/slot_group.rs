@@ -91,8 +91,8 @@ impl SlotGroupPtr {
 
     /// Stops the group's countdown, if there is one, and returns the number of slots that were
     /// freed during the countdown, or 0 if there is none. Returns `None` if the countdown is
-    /// complete. The group is then in the inbox, or is about to be pushed. Only the owner may call
-    /// this.
+    /// complete. The group is then in the heap's mail or lent, or is about to be pushed (I1). Only
+    /// the owner may call this.
     pub(crate) fn stop_countdown(self) -> Option<usize> {
         match self.foreign().stop_countdown(COMPLETE_BITS) {
             Some(word) => {
@@ -224,9 +224,10 @@ impl UnitPtr {
         }
     }
 
-    /// Returns whether all slots are free. Slots with an unbooked remote free count as free. The
-    /// calling thread must not be the owner, and must have borrowed a group of the unit. The answer
-    /// is only a hint unless the thread has also claimed the unit's slots.
+    /// Returns whether all slots are free. Returns `false` for the front and for a unit among the
+    /// empties. Slots with an unbooked remote free count as free. The calling thread must not be
+    /// the owner, and must have borrowed a group of the unit. The answer is only a hint unless the
+    /// thread has also claimed the unit's slots.
     ///
     /// With a claim, the answer `true` is exact. The owner allocates no slot of a unit that is not
     /// the front, except for a guest, which counts as live throughout. The number of live slots can

@@ -43,6 +43,8 @@ const STATE_BITS: u32 = 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UnitState {
     /// The unit is the front. The heap links the unit's free slots, unless the front is set aside.
+    /// The owner also stores this state before it uses the slots of another unit
+    /// (`UnitHeap::may_use_slots`).
     Front = 0,
     /// The unit is on the list of full units. It had no free slot when it stopped being the front,
     /// and too few of its slots have been freed since then to queue it.
@@ -56,7 +58,8 @@ pub(crate) enum UnitState {
     /// The unit is in the queue of the next fronts. If it is abandoned, some of its groups may
     /// count down.
     Partial = 3,
-    /// The unit is on the stack of empties. None of its slots is live.
+    /// None of the unit's slots is live. The unit is on the stack of empties, or is about to be
+    /// kept, installed or freed.
     Empty = 4,
 }
 
@@ -326,7 +329,7 @@ impl UnitPtr {
     }
 
     /// Returns an upper bound of the number of live slots, on a thread that is not the owner.
-    /// Returns `None` if the owner changes the parts of the sum during the call.
+    /// Returns `None` if the owner changes `further` during the call.
     pub(crate) fn observe_live(self) -> Option<usize> {
         let further = self.further().observe();
         let until = self.until().observe();

@@ -71,8 +71,8 @@ pub(crate) struct SlotGroup {
     pub(crate) home: OwnerU64,
 }
 
-// SAFETY: `FOREIGN` is the offset of the field. Any thread may free slots of the group, and the
-// unit.
+// SAFETY: `FOREIGN` is the offset of the field. Any thread may free slots of the group, and may
+// free the unit itself.
 unsafe impl foreign::ForeignHeader for SlotGroup {
     const FOREIGN: usize = offset_of!(SlotGroup, foreign);
 }

@@ -348,8 +348,8 @@ fn a_pinned_value_may_use_references_into_itself_when_it_is_dropped() {
     assert_eq!(PooledBox::<SelfRef>::stats().live(), 0);
 }
 
-/// A type whose array length is computed below from a static with the name of one of the macro's
-/// own items.
+/// A type whose array length is computed below from statics that have the names of the macro's own
+/// items.
 struct Sized<const N: usize>([u8; N]);
 
 mod small {

@@ -1,6 +1,6 @@
 //! Runs a program whose global allocator is `PooledAllocator` once for each of its system calls,
 //! from the first call of the process on. In each run, the operating system refuses one of the
-//! calls.
+//! calls; in one more run, it refuses all of them.
 //!
 //! The program is in this file. If the environment variable [`REFUSE`] names a call, a function
 //! before `main` runs the program instead of the tests.

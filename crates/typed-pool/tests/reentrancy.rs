@@ -14,7 +14,8 @@ use typed_pool::{Builder, TypedPool};
 
 type Value = [u64; 5];
 
-/// The state of a backing allocator that allocates from the pool above it in each of its calls.
+/// The state of a backing allocator that uses the pool above it in each call that is not nested in
+/// another of its calls.
 #[derive(Default)]
 struct Below {
     pool: RefCell<Option<Rc<TypedPool<Value, Reenters>>>>,

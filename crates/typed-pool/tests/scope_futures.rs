@@ -61,12 +61,23 @@ fn a_future_is_polled_in_its_scope_on_each_thread() {
     });
 }
 
+/// A value whose destructor allocates. The allocation shows in which scope the destructor runs.
+struct AllocatesWhenDropped;
+
+impl Drop for AllocatesWhenDropped {
+    fn drop(&mut self) {
+        drop(Vec::<u8, _>::with_capacity_in(100_000, PooledAllocator));
+    }
+}
+
 #[test]
 fn a_future_over_the_limit_is_dropped_in_the_scope() {
     alone(|| {
-        let scope = builder().name("small").limit(50_000).build();
+        let scope = builder().name("small").limit(50_000).counting().build();
         let mut kept = alloc::vec::Vec::new();
+        let late = AllocatesWhenDropped;
         let mut future = pin!(scope.run_async(poll_fn(move |_| {
+            let _late = &late;
             kept.push(Vec::<u8, _>::with_capacity_in(40_000, PooledAllocator));
             Poll::<()>::Pending
         })));
@@ -74,6 +85,8 @@ fn a_future_over_the_limit_is_dropped_in_the_scope() {
         let Poll::Ready(Err(error)) = poll(&mut future) else { panic!("80,000 bytes") };
         assert_eq!(error.to_string(), "small held 80000 bytes, more than its limit of 50000");
         assert_eq!(scope.usage().bytes_held, 0, "the future is dropped although its wrapper is not");
+        let counts = scope.usage().counts.expect("it counts");
+        assert_eq!((counts.allocations, counts.frees), (3, 3), "the destructor ran in the scope");
         let mut never = pin!(scope.run_async(poll_fn(|_| -> Poll<()> { panic!("polled beyond the limit") })));
         assert!(matches!(poll(&mut never), Poll::Ready(Err(_))));
     });
@@ -84,7 +97,7 @@ fn a_cancelled_future_is_dropped_in_the_scope() {
     alone(|| {
         let scope = builder().counting().build();
         let mut future = alloc::boxed::Box::pin(scope.run_async(async {
-            let kept = Vec::<u8, _>::with_capacity_in(100_000, PooledAllocator);
+            let kept = (Vec::<u8, _>::with_capacity_in(100_000, PooledAllocator), AllocatesWhenDropped);
             pending::<()>().await;
             drop(kept);
         }));
@@ -92,7 +105,7 @@ fn a_cancelled_future_is_dropped_in_the_scope() {
         assert_eq!(scope.usage().bytes_held, 100_000);
         drop(future);
         let counts = scope.usage().counts.expect("it counts");
-        assert_eq!((counts.allocations, counts.frees, scope.usage().bytes_held), (1, 1, 0));
+        assert_eq!((counts.allocations, counts.frees, scope.usage().bytes_held), (2, 2, 0));
     });
 }
 

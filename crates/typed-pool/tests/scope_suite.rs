@@ -1,5 +1,6 @@
-//! Runs the suite of all allocators with each operation in a different scope. Also runs random
-//! programs with nested scopes, escaping blocks, threads, panics and cancelled futures.
+//! Runs the suite of all allocators with operations in several scopes, in nested ones, or in none.
+//! Also runs random programs with nested scopes, escaping blocks, threads, panics and cancelled
+//! futures.
 //!
 //! The suite trims all records before its checks. The random programs trim the thread's own heap
 //! only, so their checks find units that scopes should have freed.

@@ -155,13 +155,18 @@ fn conc_a_record_is_taken_over_while_values_of_its_last_thread_are_live() {
             check_all(&some(6));
         }));
         let left: Vec<Both> = from.iter().collect();
-        let next = thread::spawn(|| {
+        let ((ready, holds), (go, dropped)) = (channel(), channel::<()>());
+        let next = thread::spawn(move || {
             let values = some(here_or_miri(200, 20));
+            ready.send(()).expect("the test waits");
+            dropped.recv().expect("the test sends");
             check_all(&values);
             values
         });
+        holds.recv().expect("the thread holds the record");
         check_all(&left);
         drop(left);
+        go.send(()).expect("the thread waits");
         check_all(&joined(next));
     });
 }

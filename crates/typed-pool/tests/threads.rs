@@ -100,14 +100,14 @@ fn conc_values_of_an_ended_thread_are_dropped_while_another_has_its_record() {
     take_turn();
     value!(Value);
     let mut values = joined(thread::spawn(|| Value::some(40)));
-    let (to, from) = channel();
+    let ((to, from), (ready, holds)) = (channel(), channel());
     let next = thread::spawn(move || {
         let own = Value::some(40);
+        ready.send(()).expect("the test waits");
         from.recv().expect("the test sends");
-        let more = Value::some(40);
-        Value::check_all(&own);
-        Value::check_all(&more);
+        [own, Value::some(40)].iter().for_each(|values| Value::check_all(values));
     });
+    holds.recv().expect("the thread has a record");
     Value::check_all(&values);
     values.truncate(20);
     to.send(()).expect("the thread waits");

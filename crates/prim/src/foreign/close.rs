@@ -1,4 +1,5 @@
-//! Closes an inbox when its pool is dropped. Afterwards, each remote free counts its own slots.
+//! Closes an inbox when its pool is dropped. Afterwards, no remote free waits for a holder that
+//! books it.
 //!
 //! A pool that is dropped closes each of its inboxes once. The closing thread counts the remote
 //! frees of the units in the inbox. A pusher that finds the inbox closed counts all slots in its
@@ -50,7 +51,8 @@ impl<U: ForeignHeader> Inbox<U> {
         if old != 0 {
             return bits;
         }
-        // SAFETY: this thread found zero, so it pushes (F1), and F3 keeps the unit live until then.
+        // SAFETY: this thread found zero, so it pushes (F1). Until then the slots in the word,
+        // which no thread has booked or counted, keep the unit live (F3, F7).
         if unsafe { self.push(unit) } || cfg!(ephemera_weaken = "closed_push_counts_nothing") {
             return 0;
         }

@@ -1,9 +1,9 @@
-//! Lends units: a thread other than the holder *borrows* all units of an inbox. It takes the units
-//! out, examines them, and puts them back.
+//! Lends units: a thread, usually not the holder, *borrows* all units of an inbox. It takes the
+//! units out, examines them, and puts them back.
 //!
 //! While a unit is lent, its foreign word is not zero and no thread can book the unit. The unit is
-//! therefore not freed (F3), however long the loan takes. During the loan, the owner finds the
-//! inbox empty, as if no thread had pushed the units yet (F1).
+//! therefore not freed (F3), however long the loan takes. During the loan, the owner does not find
+//! the units in the inbox, as if no thread had pushed them yet (F1).
 
 use core::ptr::{self, NonNull};
 
@@ -74,7 +74,8 @@ impl<U: ForeignHeader> LentUnits<'_, U> {
             return;
         }
         if let Some(unit) = self.take() {
-            // SAFETY: the unit is lent to this thread, and is a list of one.
+            // SAFETY: the unit is a list of one, and `lend` borrowed it from an inbox of this
+            // record.
             unsafe { self.inbox.join(unit, unit) };
         }
     }
@@ -82,7 +83,7 @@ impl<U: ForeignHeader> LentUnits<'_, U> {
     /// Puts back the units that [`LentUnits::look`] has not returned. The caller must still call
     /// [`LentUnits::put_back`], whose fence covers these units too.
     pub fn put_rest_back(&mut self) {
-        // SAFETY: all units from `self.rest` on are lent to this thread.
+        // SAFETY: `lend` borrowed all units from `self.rest` on, from an inbox of this record.
         unsafe { self.inbox.join_all(core::mem::replace(&mut self.rest, ptr::null_mut())) };
     }
 
@@ -90,7 +91,8 @@ impl<U: ForeignHeader> LentUnits<'_, U> {
     /// whether the record is free, and drain both inboxes if it is.
     pub fn put_back(mut self) {
         if let Some((first, last)) = self.seen {
-            // SAFETY: the units from `first` to `last` are linked and lent to this thread.
+            // SAFETY: `lend` borrowed the units from an inbox of this record. Their links lead from
+            // `first` to `last`.
             unsafe { self.aside.join(first, last) };
         }
         self.put_rest_back();

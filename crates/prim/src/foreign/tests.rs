@@ -81,7 +81,7 @@ fn units_stay_lent_once_one_of_them_was_looked_at() {
         // SAFETY: the unit is live, belongs to this inbox and has no blocks.
         assert!(unsafe { inbox.give_back_add(*unit, 1) });
     }
-    // SAFETY: no inbox of this test is closed.
+    // SAFETY: both inboxes stand for those of one record, and are never closed.
     let mut lent = unsafe { inbox.lend(&seen, &inbox) };
     assert_eq!(lent.look(), Some(units[2]));
     lent.put_newest_back();
@@ -107,7 +107,7 @@ fn unit_that_was_pushed_last_is_put_back_unseen() {
         // SAFETY: the unit is live, belongs to this inbox and has no blocks.
         assert!(unsafe { inbox.give_back_add(*unit, 1) });
     }
-    // SAFETY: no inbox of this test is closed.
+    // SAFETY: both inboxes stand for those of one record, and are never closed.
     let mut lent = unsafe { inbox.lend(&seen, &inbox) };
     lent.put_newest_back();
     assert_eq!(lent.look(), Some(units[1]));

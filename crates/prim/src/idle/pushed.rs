@@ -2,9 +2,9 @@
 //!
 //! If another thread frees a burst of blocks in less than [`IDLE_MS`](super::IDLE_MS), that thread
 //! may finish before the owner counts as idle. If every thread then sleeps, no later operation
-//! purges the units of those blocks. An owner therefore also counts as idle as soon as the bytes
-//! that other threads have pushed since its last visit to the slow path exceed a *bound*. From then
-//! on, some pushes of other threads purge the owner's units.
+//! purges the units of those blocks. An owner therefore also counts as idle when the bytes that
+//! other threads have pushed since its last visit to the slow path exceed a *bound*. From then on,
+//! some pushes of other threads purge the owner's units.
 //!
 //! If the owner soon reuses purged memory, it pays for the purge with page faults. The bound then
 //! doubles, so that a program with repeated bursts keeps its pages after the first few bursts. A
@@ -44,8 +44,8 @@ pub struct PushedBytes {
     visits: AtomicUsize,
     /// The number of bytes that other threads have pushed since `visits` last changed.
     bytes: AtomicUsize,
-    /// The number of units that threads have purged since this count was last reset, after the
-    /// pushed bytes exceeded the bound.
+    /// The number of units that threads have purged because the pushed bytes exceeded the bound,
+    /// since this count was last reset.
     purged: AtomicUsize,
     /// The number of the owner's visits to the slow path at the first purge that `purged` counts.
     visits_at_purge: AtomicUsize,
@@ -75,7 +75,8 @@ impl PushedBytes {
         }
     }
 
-    /// Resets the bound to [`IDLE_BYTES`], for the next holder of the record.
+    /// Resets the bound to [`IDLE_BYTES`], and the counts of pushed bytes and purged units to zero,
+    /// for the next holder of the record.
     pub fn forget(&self) {
         self.bytes.store(0, Ordering::Relaxed);
         self.purged.store(0, Ordering::Relaxed);

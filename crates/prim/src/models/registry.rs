@@ -89,7 +89,7 @@ fn loom_registry_shows_added_records_complete() {
     });
 }
 
-/// A thread that reads an added record without a lease, for example for statistics, sees the
+/// A thread that has no lease and reads an added record, for example for statistics, sees the
 /// complete data.
 #[test]
 fn loom_registry_lets_statistics_read_added_records() {

@@ -78,8 +78,9 @@ unsafe impl Allocator for CachedPages {
         Ok(grown)
     }
 
-    /// Moves the block to a smaller span if `new` fits into one. Otherwise shrinks the block in
-    /// place, or moves it if that is impossible.
+    /// Frees the block if `new` has size zero. Moves it to a smaller span if `new` fits into one
+    /// and there is memory for that span. Otherwise shrinks the block in place, or moves it if that
+    /// is impossible.
     unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
         if old.size() == 0 || new.size() == 0 {
             // SAFETY: the caller passes a live block.
@@ -127,8 +128,8 @@ unsafe fn deallocate_shared(block: NonNull<u8>, layout: Layout) {
 }
 
 impl CachedPages {
-    /// Allocates a block from the thread's own cache. Returns `None` if the cache does not contain
-    /// a span for the block.
+    /// Allocates a block from the thread's own cache. Returns `None` if there is no cache, if it
+    /// does not contain a span for the block, or if the block has size zero.
     ///
     /// If `grows`, the block replaces a smaller one, so it is likely to grow again. If the cache
     /// contains a span of twice the necessary length, the block may then get that span, so that the

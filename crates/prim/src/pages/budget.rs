@@ -4,11 +4,11 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{CACHE, CACHE_LEARNED};
 
-/// Bytes of spans and mappings that are allocated.
+/// Bytes of spans and mappings that are allocated, or that a thread keeps in its own cache.
 static USED: AtomicUsize = AtomicUsize::new(0);
 /// Bytes of free spans and cached mappings whose pages may be resident.
 static CACHED: AtomicUsize = AtomicUsize::new(0);
-/// Bytes of all mappings.
+/// Bytes of all mappings. The map of addresses does not count.
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
 /// The minimum of the bound on `CACHED`, in bytes.
 static LEAST: AtomicUsize = AtomicUsize::new(CACHE);

@@ -4,8 +4,8 @@
 //! bit says that the superblock is not mapped, and clearing the bit claims the superblock. The
 //! other two words are hints that save visits: `room` for superblocks with a free span, and
 //! `soiled` for those with a free span that has old bytes. A wrongly set hint costs a visit, which
-//! clears the hint. A hint never stays wrongly clear: a free sets the hint after the superblock's
-//! own bit, and a thread that clears the hint looks at the superblock once more.
+//! usually clears the hint. A hint never stays wrongly clear: a free sets the hint after the
+//! superblock's own bit, and a thread that clears the hint looks at the superblock once more.
 
 use core::alloc::Layout;
 use core::ptr;

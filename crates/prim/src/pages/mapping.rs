@@ -3,13 +3,13 @@
 //!
 //! The length of a mapping follows from the size of its block, so that a free can compute it. There
 //! are eight lengths for each doubling of the size. A block that grows within one length thus stays
-//! where it is, and a freed mapping fits the next block of a similar size. The bytes after the
-//! block are never touched.
+//! where it is, and a freed mapping fits the next block of a similar size. Nothing touches the
+//! bytes after the block, although an earlier block may have written them.
 //!
 //! Slots keep a few freed mappings. A thread claims a slot with a compare-exchange, and skips a
 //! slot that another thread has claimed. If the operating system refuses to unmap a mapping, the
-//! calling thread purges the mapping's pages and adds the mapping to a list. Later frees try again
-//! to unmap it.
+//! calling thread purges the mapping's pages and adds the mapping to a list. Later frees of
+//! mappings try again to unmap it.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
@@ -166,19 +166,19 @@ pub(super) unsafe fn free(block: NonNull<u8>, len: usize) {
     unsafe { unmap(block, len) };
 }
 
-/// Unmaps one of the kept mappings. Returns whether there was one.
+/// Unmaps one of the kept mappings. Returns whether it found one.
 pub(super) fn unmap_one() -> bool {
     let start = OLDEST.fetch_add(1, Ordering::Relaxed);
     let slots = (0..SLOTS).map(|at| &KEPT[(start + at) % SLOTS]);
     unmap_first(slots)
 }
 
-/// Unmaps a mapping that has been in its slot for [`LOOKS`] looks. Returns whether there was one.
+/// Unmaps a mapping that has been in its slot for [`LOOKS`] looks. Returns whether it found one.
 pub(super) fn unmap_idle(look: usize) -> bool {
     unmap_first(KEPT.iter().filter(|slot| slot.is_idle(look)))
 }
 
-/// Unmaps the mapping of the first of these slots that contains one. Returns whether there was one.
+/// Unmaps the mapping of the first of these slots that contains one. Returns whether it found one.
 fn unmap_first(mut slots: impl Iterator<Item = &'static Slot>) -> bool {
     let Some((block, len)) = slots.find_map(|slot| slot.take(|_, _| true)) else { return false };
     budget::uncached(len);
@@ -189,8 +189,8 @@ fn unmap_first(mut slots: impl Iterator<Item = &'static Slot>) -> bool {
 }
 
 /// Changes the length of a mapping from `old` to `new` bytes. The mapping may move if `may_move`
-/// allows it. The bytes after the old length are zero. Returns `None`, and leaves the mapping as it
-/// is, if the operating system refuses.
+/// allows it. The bytes after the old length are zero. Returns the start of the mapping, or returns
+/// `None` and leaves the mapping as it is if the operating system refuses.
 ///
 /// # Safety
 /// The mapping came from [`allocate`] or [`resize`] with length `old` and belongs to the caller.

@@ -16,8 +16,7 @@
 //!
 //! An allocation clears a bit of `free` with a compare-exchange, and a free sets the bit with a
 //! fetch-or, so threads never wait for each other. After a fork, every word is usable in the child.
-//! The child loses only the memory that other threads were allocating, freeing or purging at the
-//! fork.
+//! The child loses the memory that other threads were allocating, freeing or purging at the fork.
 //!
 //! # When memory leaves the cache
 //!
@@ -25,10 +24,11 @@
 //! of the bytes in use. If the process allocates bytes again after they left the cache, the bound
 //! rises by the number of these bytes, up to [`CACHE_LEARNED`]. Each purge of a cached span, and
 //! each unmapping of a cached mapping, lowers the rise by the length of the span or mapping. A free
-//! that would exceed the bound purges its own span, or unmaps its own mapping. While the cache
-//! exceeds the bound, each free also purges or unmaps up to two cached spans or mappings. After
-//! every 64th allocation or free, the process *looks* for unused memory. The look purges a cached
-//! span, or unmaps a cached mapping, that no thread took during the last 16 looks.
+//! that would exceed the bound purges its own span, or unmaps its own mapping. A freed mapping is
+//! also unmapped if 16 others are cached. While the cache exceeds the bound, each free also purges
+//! or unmaps up to two cached spans or mappings. After every 64th allocation or free, the process
+//! *looks* for unused memory. The look purges a cached span, or unmaps a cached mapping, that no
+//! thread took during the last 16 looks.
 //!
 //! A superblock without a used span stays mapped while at least half of its spans are cached and
 //! the cache is within its bound. Of the other superblocks without a used span, only the last one
@@ -39,9 +39,10 @@
 //! two of 128 KiB and one of 256 KiB. The thread does not keep spans if [`set_cache`] allows the
 //! process fewer bytes than these spans have in total. After every 64th allocation or free, the
 //! process also looks at the spans of one thread. For each length that this thread has not used
-//! since the last look at its spans, one span moves to the process's cache. Allocations and frees
-//! that a thread serves from its own spans do not count towards these 64. The thread counts them
-//! separately for each length, and every 64th of one length also causes a look.
+//! since the last look at its spans, one span moves to the process's cache, or is purged if that
+//! cache is full. Allocations and frees that a thread serves from its own spans do not count
+//! towards these 64. The thread counts them separately for each length, and every 64th of one
+//! length also causes a look.
 //!
 //! `superblock` defines the words of a superblock, `directory` a group of 64 superblocks, and
 //! `table` all superblocks of one span size. `map` finds the superblock of an address. `mapping`
@@ -50,9 +51,9 @@
 //! system calls, `permanent` allocates memory that is never freed, and [`notes`] keeps a pointer
 //! and a number for a block.
 //!
-//! On targets without these system calls, under Miri and under loom, the system's heap serves all
-//! blocks. Without the feature `std`, the global heap serves them there, so the global allocator
-//! cannot be built on `Pages`.
+//! On targets without these system calls or without 64-bit atomics, under Miri and under loom, the
+//! system's heap serves all blocks. Without the feature `std`, the global heap serves them there,
+//! so the global allocator cannot be built on `Pages`.
 
 #[cfg(ephemera_pages)]
 mod allocator;
@@ -178,9 +179,9 @@ pub fn span_len(block: NonNull<u8>) -> Option<usize> {
     span::Span::order_at(block).map(order::Order::span)
 }
 
-/// Returns the pages of all freed blocks to the operating system. Where a page has more than 32
-/// KiB, some spans are smaller than a page. Such a span is returned only with its whole superblock,
-/// if no span of the superblock is used.
+/// Returns the pages of all freed blocks to the operating system, except the pages that the system
+/// refuses to take. Where a page has more than 32 KiB, some spans are smaller than a page. Such a
+/// span is returned only with its whole superblock, if no span of the superblock is used.
 pub fn purge() {
     #[cfg(ephemera_pages)]
     spans::purge();
@@ -196,9 +197,9 @@ pub fn shed(bytes: usize) {
     let _ = bytes;
 }
 
-/// Returns the last pages of a live block to the operating system: those that start at `start` or
-/// later. `len` is the number of bytes from `start` to the end of the block's layout. The content
-/// of these pages is unknown afterwards, even if the system refuses.
+/// Returns the last whole pages of a live block to the operating system: those that start at
+/// `start` or later. `len` is the number of bytes from `start` to the end of the block's layout.
+/// The content of these pages is unknown afterwards, even if the system refuses.
 ///
 /// # Safety
 /// The `len` bytes from `start` on are in a live block of [`Pages`]. No code needs the bytes from
@@ -317,7 +318,7 @@ pub struct PageUsage {
     pub bytes_live: usize,
     /// Bytes of freed blocks whose pages may be resident, including those that threads keep.
     pub bytes_cached: usize,
-    /// Bytes of all mappings, resident or not.
+    /// Bytes of all mappings, resident or not. The map of addresses does not count.
     pub bytes_mapped: usize,
 }
 

@@ -20,7 +20,7 @@
 //! Other threads can take spans out of the cache, so a sleeping thread does not keep them resident.
 //! After every 64th allocation or free, the process looks at one cache. For each length that the
 //! owner has not used since the last look, the look moves one span to the cache of the process. The
-//! process may purge this span later.
+//! process may purge this span at once or later.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -78,7 +78,8 @@ pub struct SpanCache {
     listed: OwnerUsize,
 }
 
-/// The list of all threads' caches, the newest first. A cache never leaves the list.
+/// The list of the caches of all threads that have tried to keep a span, the newest first. A cache
+/// never leaves the list.
 static LISTED: AtomicPtr<SpanCache> = AtomicPtr::new(ptr::null_mut());
 
 /// The cache that the next look visits. Null means the newest one.
@@ -166,8 +167,8 @@ impl SpanCache {
     }
 
     /// Keeps a freed span of this order, and returns whether the caller must look for unused
-    /// memory. Returns `None`, without keeping the span, if the order has no empty place, or if
-    /// [`budget::least`] is less than [`KEPT_MAX`].
+    /// memory. Returns `None`, without keeping the span, if threads do not keep spans of this
+    /// order, if the order has no empty place, or if [`budget::least`] is less than [`KEPT_MAX`].
     ///
     /// # Safety
     /// The cache belongs to the calling thread, and the calling thread owns the span. Unless this

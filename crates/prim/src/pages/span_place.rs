@@ -46,8 +46,8 @@ impl SpanPlace {
     }
 
     /// Takes the span out of the place, or returns `None` if the place is empty. Only the owner may
-    /// call this. A relaxed exchange suffices, because the owner finds only spans that it has
-    /// stored itself.
+    /// call this. A relaxed exchange suffices, because the owner finds only spans that it or an
+    /// earlier owner has stored, and it sees the writes of earlier owners.
     #[inline]
     pub(crate) fn take(&self) -> Option<NonNull<u8>> {
         if self.is_empty() {

@@ -128,7 +128,7 @@ impl Superblock {
     }
 
     /// Takes the first free span with old bytes, from index `from` on. Returns `None` if there is
-    /// none.
+    /// none. The taken span is clean if another thread used and purged it during the call.
     #[cfg(ephemera_pages)]
     pub(crate) fn take_dirty(&self, from: u32) -> Option<TakenSpan> {
         let after = u64::MAX.checked_shl(from)?;

@@ -59,8 +59,8 @@ impl DirectoryHint {
 }
 
 impl Directory {
-    /// Takes a free span from this directory, or returns `None` if it finds none. Prefers a clean
-    /// span if `clean`, and a dirty span otherwise.
+    /// Takes a free span from this directory, or returns `None` if it finds none. In each
+    /// superblock, prefers a clean span if `clean`, and a dirty span otherwise.
     fn take(&'static self, clean: bool) -> Option<(Span, TakenSpan)> {
         let mut left = self.room.load(Ordering::Relaxed);
         while left != 0 {
@@ -128,7 +128,7 @@ impl Directory {
         None
     }
 
-    /// Takes the first free span with old bytes of superblock `number`, from index `from` on.
+    /// Takes the first free span of superblock `number` that has old bytes, from index `from` on.
     /// Returns `None` if there is none.
     fn take_dirty_of(&'static self, number: u32, mut from: u32) -> Option<Span> {
         let home = &self.homes[number as usize];
@@ -167,7 +167,7 @@ impl Table {
         core::iter::successors(Some(&self.first), |directory| directory.next())
     }
 
-    /// Takes a free span from this table, or returns `None` if it finds none. In each directory,
+    /// Takes a free span from this table, or returns `None` if it finds none. In each superblock,
     /// prefers a clean span if `clean`, and a dirty span otherwise.
     pub(super) fn take(&'static self, clean: bool) -> Option<(Span, TakenSpan)> {
         let start = self.hint.get().unwrap_or(&self.first);
@@ -218,14 +218,14 @@ impl Table {
         false
     }
 
-    /// Takes a free span with old bytes from the next few directories. Returns `None` if they have
-    /// none.
+    /// Takes a free span with old bytes from the next few directories. Returns `None` if the search
+    /// finds none.
     pub(super) fn take_dirty(&'static self) -> Option<Span> {
         self.search(Directory::take_dirty)
     }
 
     /// Takes a span that `Superblock::take_idle` selects from the next few directories. Returns
-    /// `None` if it selects none.
+    /// `None` if the search finds none.
     pub(super) fn take_idle(&'static self, look: usize) -> Option<Span> {
         self.search(|directory| directory.take_idle(look))
     }

@@ -20,8 +20,8 @@ use crate::os;
 /// negative on failure. If `enter` succeeds, stops the recording, unless the caller is the child of
 /// a `vfork`.
 ///
-/// No thread extends the file while `enter` runs or after it has succeeded. Calls that begin after
-/// this function has returned a success are not recorded.
+/// Unless the caller is such a child, no thread extends the file while `enter` runs or after it has
+/// succeeded, and calls that begin after this function has returned a success are not recorded.
 fn into_sandbox(enter: impl FnOnce() -> c_long) -> c_long {
     // ORDERING: Acquire. Pairs with the Release in `prepare`: this thread sees the recording and
     // its settings.

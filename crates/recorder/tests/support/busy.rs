@@ -122,7 +122,8 @@ fn renamed() {
     churn(100_000);
 }
 
-/// Forks. The child frees a block of its parent, allocates its own, and ends without any clean-up.
+/// Forks. The child frees a block of its parent, and allocates its own. With `exits`, it then calls
+/// `exit`. Otherwise, it ends without any clean-up.
 fn fork(exits: bool) {
     let inherited = block();
     churn(10);

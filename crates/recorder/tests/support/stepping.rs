@@ -62,8 +62,8 @@ fn stepwise(handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void), body
     unsafe { asm!("pushfq", "and qword ptr [rsp], -0x101", "popfq") };
 }
 
-/// Runs a handler that allocates and frees if it has interrupted the recorder, where the C
-/// library's own `malloc` is not active.
+/// Runs a handler that allocates and frees whenever it interrupts the recorder's code. The C
+/// library's own `malloc` is not active there.
 pub(super) fn allocates() {
     extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
         if in_recorder(context) {

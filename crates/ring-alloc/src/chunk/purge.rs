@@ -1,5 +1,5 @@
 //! Purges a chunk: a thread other than its owner returns the whole pages after the chunk's header
-//! to the operating system. The chunk counts as purged until its owner books the remote frees.
+//! to the operating system. The chunk counts as purged until its remote frees are booked.
 
 use core::ptr::NonNull;
 
@@ -26,7 +26,7 @@ impl ChunkPtr {
     }
 
     /// Returns whether another thread has returned the pages of the blocks to the operating system,
-    /// and the owner has not booked the frees of these blocks yet.
+    /// and the frees of these blocks are not booked yet.
     pub(crate) fn is_purged(self) -> bool {
         self.purged().load(Ordering::Relaxed)
     }
@@ -49,7 +49,8 @@ impl ChunkPtr {
         }
     }
 
-    /// Returns the whole pages after the chunk's header to the operating system.
+    /// Marks the chunk as purged, and returns the whole pages after its header to the operating
+    /// system.
     ///
     /// # Safety
     /// The calling thread has borrowed the chunk. No block of the chunk is live, and the chunk is
@@ -66,7 +67,7 @@ impl ChunkPtr {
     }
 }
 
-/// Returns the whole pages of a range to the operating system. The contents of these pages are then
+/// Returns the whole pages of a range to the operating system. The contents of the range are then
 /// unspecified. Without the feature `std`, and in models, does nothing.
 ///
 /// # Safety

@@ -73,8 +73,8 @@ pub(crate) unsafe fn deallocate<E: RingEnv>(env: E, block: NonNull<u8>, layout: 
     if base_addr(block, E::Geometry::SMALL_CHUNK) == front.addr() {
         front.free_front(block.addr().get(), layout.size());
     } else {
-        // SAFETY: the caller's block is live, and its address shows that its chunk is not the
-        // front.
+        // SAFETY: the caller's small block is live, its bytes were poisoned above, and its address
+        // shows that its chunk is not the front.
         unsafe { deallocate_behind(env, block, layout.size()) };
     }
 }
@@ -127,8 +127,8 @@ unsafe fn deallocate_other<E: RingEnv>(env: E, block: NonNull<u8>, layout: Layou
 #[inline]
 unsafe fn book<E: RingEnv>(env: E, chunk: ChunkPtr, given: LiveCount, class: ChunkClass) {
     if !env.owns(chunk) {
-        // SAFETY: the caller owned the block or bytes that `given` counts, and another owner's
-        // chunk is not freed before this free is booked (H3).
+        // SAFETY: `owns` returned `false`, and the caller gives up the block that `given` counts.
+        // The chunk is not freed before this free is booked (H3).
         unsafe { env.free_remotely(chunk, given) };
     } else if chunk.book(given) {
         slow::ran_empty(env, chunk, class);

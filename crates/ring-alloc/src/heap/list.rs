@@ -62,8 +62,7 @@ impl ChunkHeap {
 /// Whether the owner, before it frees a chunk, waits for a walker that protects the chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// The owner does not wait. It keeps a protected chunk at least until the next chunk runs
-    /// empty.
+    /// The owner does not wait, and keeps a protected chunk as an empty chunk.
     No,
     /// The owner waits a bounded time. Every trim waits in this way, also before a refusal and at
     /// thread exit, because the chunk would otherwise stay held.

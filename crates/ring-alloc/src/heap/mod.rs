@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   front[class] --> the chunk being allocated from
-//!   empties[class] --> empty chunk --> empty chunk  (at most `rest::kept`, or more during a walk)
+//!   empties[class] --> empty chunk --> empty chunk  (usually at most `rest::kept`)
 //!   chunks[class] <-> every chunk of the class, in any state
 //! ```
 //!

@@ -21,7 +21,8 @@ pub(super) fn ends<E: RingEnv>(env: E) -> bool {
 }
 
 /// Counts a small chunk that a booking emptied, if that booking freed at least half of the chunk's
-/// blocks. `given` counts the blocks that the booking freed, and `taken` all blocks of the chunk.
+/// blocks. `given` counts the blocks that the booking freed (a complete countdown exceeds every
+/// count), and `taken` all blocks since the chunk's last rewind.
 pub(super) fn note_emptied<E: RingEnv>(env: E, [given, taken]: [LiveCount; 2]) {
     if 2 * given.blocks() >= taken.blocks() {
         env.heap().rest.note_freed(1);

@@ -17,7 +17,7 @@ use crate::live::LiveCount;
 /// Allocates a block that does not fit into the front. Books remote frees, which may empty the
 /// front. If the block still does not fit, takes an empty chunk, or requests a chunk from the
 /// backing allocator. While small chunks rest (`rest`), tries to take or request a small chunk
-/// before it books.
+/// before it books, unless a decision about the rest is due.
 #[cold]
 #[inline(never)]
 pub(crate) fn refill<E: RingEnv>(
@@ -57,8 +57,9 @@ pub(crate) fn refill<E: RingEnv>(
     block.ok_or(AllocError)
 }
 
-/// While small chunks rest, returns the next small front: an empty chunk, or a new one if the heap
-/// still grows. Returns `None` in all other cases. The heap must then book remote frees first.
+/// If small chunks rest and no decision about the rest is due, returns the next small front: an
+/// empty chunk, or a new one if the heap still grows. Returns `None` in all other cases, and if the
+/// request for a new chunk is refused. The heap must then book remote frees first.
 fn next_rested<E: RingEnv>(env: E, class: ChunkClass) -> Option<ChunkPtr> {
     if env.heap().rest.note_visit() || class != ChunkClass::Small || !rest::has_resting(env) {
         return None;
@@ -173,8 +174,8 @@ fn free_chunk<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wait: Wait
     true
 }
 
-/// Books remote frees, and frees every empty chunk, including empty fronts. After the call, chunks
-/// no longer rest. Does not write to a heap without an owner (H6).
+/// Books remote frees, ends the rest of chunks, and frees the empty chunks as [`free_empties`]
+/// does. Does not write to a heap without an owner (H6).
 pub(crate) fn trim<E: RingEnv>(env: E) {
     env.book_mail();
     // Chunks never rest in the heaps of NOWHERE and GONE, so this call does not write to them (H6).
@@ -199,8 +200,8 @@ pub(crate) fn free_empties<E: RingEnv>(env: E) {
     }
 }
 
-/// Books `given`, the foreign word of a chunk that came out of the inbox. Returns whether the chunk
-/// still has live blocks. If it has none, this function has rewound or freed the chunk.
+/// Books `given`, the foreign word of a chunk that came out of the inbox. Returns `false` if the
+/// chunk ran empty: this function has then rewound or freed it. Otherwise, returns `true`.
 pub(crate) fn book_foreign<E: RingEnv>(env: E, chunk: ChunkPtr, given: u64) -> bool {
     if !chunk.book_word(given) {
         return true;

@@ -54,7 +54,8 @@ impl FreedBytes {
         }
     }
 
-    /// Notes that a thread requested a chunk of `bytes` bytes.
+    /// Notes that a thread requested a chunk of `bytes` bytes. They count against both sums,
+    /// because the global allocator may serve the chunk from bytes of either.
     pub(super) fn note_obtained(&self, bytes: usize) {
         let (before, _) = take(&self.kept, bytes);
         let (_, again) = take(&self.returned, bytes);

@@ -15,9 +15,10 @@ use crate::stats::Stats;
 /// The handle has size zero, so it does not enlarge containers. On the fast path, a thread
 /// allocates from its own chunks, and frees blocks in them, without an atomic read-modify-write. A
 /// remote free takes one read-modify-write. The first remote free in a chunk since its owner last
-/// booked remote frees takes two and a fence. If the owner has exited, that free and the free of
-/// the chunk's last live block may also free chunks that the owner left. Blocks may be freed after
-/// the allocating thread has exited, and destructors of thread-locals may allocate and free.
+/// booked remote frees takes at least two and a fence, and may purge chunks of idle threads. If the
+/// owner has exited, that free and the free of the chunk's last live block may also free chunks
+/// that the owner left. Blocks may be freed after the allocating thread has exited, and destructors
+/// of thread-locals may allocate and free.
 ///
 /// `OneRingAlloc` cannot be the `#[global_allocator]`, because its chunks come from the global
 /// heap. This is deliberate: one long-lived block pins its chunk, and a whole program has
@@ -116,9 +117,9 @@ impl OneRingAlloc {
         Ok(NonNull::slice_from_raw_parts(grown, new.size()))
     }
 
-    /// Shrinks a block. A block in a chunk stays in place, unless its class changes (at 2 KiB, or
-    /// at an alignment of 512 bytes) or its address does not fit the new alignment. The global heap
-    /// shrinks a block that is large before and after the call. All other blocks move.
+    /// Shrinks a block. A block in a chunk stays in place, unless its class changes (for example at
+    /// 2 KiB) or its address does not fit the new alignment. The global heap shrinks a block that
+    /// is large before and after the call. All other blocks move.
     ///
     /// # Errors
     /// Returns [`AllocError`] if there is no memory to move the block, or if the global heap
@@ -185,16 +186,18 @@ impl OneRingAlloc {
     /// its empty chunks and those of exited threads. Every other thread frees its own empty chunks
     /// when it next fills a chunk, so a later attempt may succeed. Lowering the limit does not free
     /// memory. A thread that handed over blocks without a limit may hold 2 MiB of empty chunks
-    /// until one of its chunks runs empty, or until it has filled up to 64 more chunks.
+    /// until another of its small chunks becomes empty, or until it has filled up to 64 more
+    /// chunks.
     ///
     /// A [`shrink`](OneRingAlloc::shrink) is never refused because of the limit: if it must move
-    /// its block, it may take a chunk that exceeds the limit.
+    /// its block, the move may exceed the limit.
     #[inline]
     pub fn set_limit(&self, bytes: usize) {
         WORLD.account.set_limit(bytes);
     }
 
-    /// Returns the statistics of all threads, by a walk over the chunks of all threads.
+    /// Returns the statistics of all threads, by a walk over the chunks of all threads. The call
+    /// may also free empty chunks of exited threads, which the result still counts.
     ///
     /// The result is exact while no thread runs an operation. Join the threads first:
     /// `std::thread::scope` may return before the destructors of their thread-locals have run.

@@ -19,9 +19,9 @@ const CHUNKS: usize = if cfg!(any(test, miri)) { 4 } else { 512 };
 const PURGES: usize = if cfg!(any(test, miri)) { 2 } else { 32 };
 
 /// Purges chunks of this heap that have unbooked remote frees and no live block. `by` says why the
-/// owner is idle. Returns the number of purged chunks, and whether another look may find more.
-/// After this call, the caller must check whether the heap's record is free, and drain its mail if
-/// it is. Only one thread at a time may call this function.
+/// owner is idle. Returns the number of purged chunks, and whether another look probably finds
+/// more. After this call, the caller must check whether the heap's record is free, and drain its
+/// mail if it is. Only one thread at a time may call this function.
 pub(super) fn purge_chunks<H>(heap: &ChunkHeap, mail: &Mail<Chunk, H>, by: IdleBy) -> Purged {
     if cfg!(ephemera_weaken = "ring_idle_owners_keep_pages") {
         return Purged::default();

@@ -43,8 +43,8 @@ pub(crate) struct RingRecord<G> {
     /// The unbooked remote frees. The mail has its own cache line, because other threads push
     /// chunks to it while the owner allocates.
     pub(super) mail: CachePadded<Mail<Chunk, HeapRecord<G>>>,
-    /// The number of bytes of the chunks that other threads pushed. It has its own cache line,
-    /// because those threads write it.
+    /// The number of bytes of the chunks that other threads pushed since the owner's last slow
+    /// path. It has its own cache line, because those threads write it.
     #[cfg(any(test, not(ephemera_loom)))]
     pushed: CachePadded<PushedBytes>,
     geometry: PhantomData<fn() -> G>,
@@ -212,8 +212,8 @@ pub(crate) struct RecordOwner<'w, R: Realm> {
 }
 
 impl<R: Realm> RecordOwner<'_, R> {
-    /// Books all remote frees in the record's mail. Calls `left` for each chunk in the mail that
-    /// still has live blocks.
+    /// Books all remote frees in the record's mail. Calls `left` for each chunk in the mail that is
+    /// not empty afterwards.
     fn book(self, left: impl Fn(ChunkPtr)) {
         // SAFETY: this thread holds the record, as `RingEnv` demands, or no chunk names the record
         // and its inbox stays empty (H6).

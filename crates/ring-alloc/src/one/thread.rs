@@ -78,8 +78,9 @@ impl This {
 }
 
 // SAFETY: the heap is that of this thread's record, or of NOWHERE or GONE (H6). `front` returns a
-// copy of that heap's front (H7). `refill` uses the `RecordOwner` of a held record, and all other
-// methods forward to the `RecordOwner` of the thread's record.
+// copy of that heap's front (H7). `refill` uses the `RecordOwner` of a held record. `backing` and
+// `account` are the same for all records, and the other methods forward to the `RecordOwner` of the
+// thread's record.
 unsafe impl RingEnv for This {
     type Geometry = Standard;
     type Backing = Global;

@@ -65,7 +65,7 @@ impl<G: Geometry> Builder<G> {
     ///
     /// A request that would exceed the limit makes the ring free its empty chunks, and fails with
     /// [`AllocError`] if that is not enough. A shrink is never refused because of the limit: if it
-    /// must move its block, it may take a chunk that exceeds the limit.
+    /// must move its block, the move may exceed the limit.
     pub const fn limit(self, bytes: usize) -> Self {
         Self { limit: bytes, ..self }
     }

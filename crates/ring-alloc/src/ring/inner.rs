@@ -200,8 +200,8 @@ fn abort() -> ! {
     std::process::abort();
     #[cfg(not(feature = "std"))]
     {
-        /// A value that panics in its drop. A panic during a panic aborts, which is the only way to
-        /// abort with `core` alone.
+        /// A value that panics in its drop. A panic during a panic aborts. `core` has no stable
+        /// function that aborts.
         struct Bomb;
         impl Drop for Bomb {
             fn drop(&mut self) {

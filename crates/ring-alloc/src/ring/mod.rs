@@ -221,9 +221,9 @@ impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
     }
 
     /// Shrinks a block. A block in a chunk stays in place, unless its class changes (with
-    /// [`Standard`], at 2 KiB, or at an alignment of 512 bytes) or its address does not fit the new
-    /// alignment. The backing allocator shrinks a block that is large before and after the call.
-    /// All other blocks move.
+    /// [`Standard`], for example at 2 KiB) or its address does not fit the new alignment. The
+    /// backing allocator shrinks a block that is large before and after the call. All other blocks
+    /// move.
     ///
     /// # Errors
     /// Returns [`AllocError`] if there is no memory to move the block, or if the backing allocator

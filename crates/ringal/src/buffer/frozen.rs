@@ -56,7 +56,8 @@ impl FixedBufMut {
     #[must_use]
     pub fn freeze(self) -> FixedBuf {
         let (start, len, store) = self.into_parts();
-        // SAFETY: the region is taken, so its store is not freed (G1).
+        // SAFETY: the buffer starts right after the guard of its region. The region is taken, so
+        // its store is not freed (G1).
         let guard = unsafe { GuardPtr::of(start) };
         guard.freeze();
         FixedBuf { start, len, guard, store }

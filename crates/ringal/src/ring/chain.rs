@@ -109,8 +109,8 @@ impl Chain {
         guard.addr() - self.base.addr().get()
     }
 
-    /// Allocates a region of `need` bytes, whose payload is aligned to the granule. Returns `None`
-    /// if no free run has `need` bytes.
+    /// Allocates a region of `need` bytes, whose payload is aligned to the granule, and returns its
+    /// guard. Returns `None` if no free run has `need` bytes.
     #[inline]
     pub(super) fn take(&mut self, need: usize) -> Option<GuardPtr> {
         let at = self.head;

@@ -71,7 +71,7 @@ pub struct RingAl {
 /// The origin of a ring's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RingMemory {
-    /// The global heap, from which the ring allocates its store with a header.
+    /// The global heap, from which the ring allocates its store and the store's header.
     #[cfg(feature = "alloc")]
     Heap,
     /// Memory that the caller provides.

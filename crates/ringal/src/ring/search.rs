@@ -40,8 +40,8 @@ pub(super) struct FreeRegion {
 
 impl Chain {
     /// Allocates a region of `need` bytes when the fast path cannot: the region at the head is
-    /// taken or too short, or the head has reached `stop`. Returns `None` if no free run has `need`
-    /// bytes.
+    /// taken or too short, or the head has reached `stop`. Returns the guard of the region, or
+    /// `None` if no free run has `need` bytes.
     #[cold]
     #[inline(never)]
     pub(super) fn take_slow(&mut self, need: usize) -> Option<GuardPtr> {
@@ -79,7 +79,8 @@ impl Chain {
         Some((guard, len))
     }
 
-    /// Allocates a region for `want`. Returns `None` if no free run serves it.
+    /// Allocates a region for `want` and returns its guard. Returns `None` if no free run serves
+    /// `want`.
     pub(super) fn take_wanted(&mut self, want: Want) -> Option<GuardPtr> {
         let found = self.search(want)?;
         let (guard, at, len) = self.place(found);

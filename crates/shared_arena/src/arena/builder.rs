@@ -27,8 +27,8 @@ use crate::store::ArenaSettings;
 #[non_exhaustive]
 pub enum Trim {
     /// Frees groups of pages that two looks in a row found empty, and that were not used in
-    /// between. A thread claims from empty groups last, no matter which threads free its slots, so
-    /// the memory of a burst is freed while the arena stays in use.
+    /// between. A thread usually claims from empty groups last, no matter which threads free its
+    /// slots, so the memory of a burst is freed while the arena stays in use.
     ///
     /// A thread counts how often it has used up its slots at hand, of which there are at most 64.
     /// It looks when the count reaches 64 or the number of its pages, whichever is larger. The cost

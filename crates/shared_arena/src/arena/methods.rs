@@ -20,8 +20,7 @@ macro_rules! arena_methods {
             /// Creates an arena with slots for `slots` values, rounded up to whole pages.
             ///
             /// # Aborts
-            /// Calls `handle_alloc_error` if there is no memory for the arena's state and the
-            /// slots.
+            /// Calls `handle_alloc_error` if there is no memory for the arena's state or the slots.
             #[must_use]
             pub fn with_capacity(slots: usize) -> Self {
                 Self::builder().capacity(slots).build()

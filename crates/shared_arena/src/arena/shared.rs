@@ -17,8 +17,8 @@ use crate::thread;
 
 /// A pool of values of one type for any number of threads.
 ///
-/// Each thread claims slots from its own pages, without an atomic read-modify-write. Any thread may
-/// drop a value. If another thread owns the value's page, the drop usually costs one
+/// Each thread claims slots from its own pages, usually without an atomic read-modify-write. Any
+/// thread may drop a value. If another thread owns the value's page, the drop usually costs one
 /// read-modify-write. Handles are one pointer wide and may outlive the arena.
 ///
 /// # Examples

@@ -210,7 +210,8 @@ impl PageGroupPtr {
     }
 
     /// Takes `slots` slots off the count of a dropped arena's group. Returns whether the count
-    /// reached zero. If so, no other thread touches the group again.
+    /// reached zero. If so, only the turn-holder may still touch the group, and only while the
+    /// group is queued.
     #[inline]
     pub(crate) fn count_down(self, slots: usize) -> bool {
         // ORDERING: AcqRel. Pairs with itself, in `PageGroupPtr::count_down`. Publishes: all
@@ -350,7 +351,8 @@ impl PageGroupPtr {
         slot: usize,
     ) -> Result<&Count, Refused> {
         self.counts(geometry, page).make(account, geometry)?;
-        // SAFETY: `make` succeeded, so the page has its array.
+        // SAFETY: `make` succeeded, so the page has its array. The caller owns the slot, so the
+        // page has this slot.
         Ok(unsafe { self.count(geometry, page, slot) })
     }
 

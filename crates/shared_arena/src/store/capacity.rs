@@ -38,7 +38,7 @@ impl ArenaStore {
 
     /// Allocates groups for `slots` values, for any shard to bind. If all these groups together
     /// exceed the limit, returns an error before it allocates any of them. If another thread keeps
-    /// the gate shut for too long, frees the new group again.
+    /// the gate shut for too long, frees the new group again and continues.
     pub(crate) fn reserve(&self, slots: usize) -> Result<(), Refused> {
         let mut pages = self.geometry.pages_for(slots);
         self.check_limit(pages)?;

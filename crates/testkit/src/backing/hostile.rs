@@ -10,8 +10,8 @@ use super::{Calls, Counting, Disaligning, FailNth, LayoutChecked, Level, Limited
 /// The maximum number of bytes that [`Hostile`] holds at one time.
 const LIMIT: usize = 1 << 30;
 
-/// An allocator that counts, refuses the calls that its [`Refusals`] select, refuses absurd sizes,
-/// checks layouts, fills memory, and aligns as badly as the contract allows.
+/// An allocator that counts calls and bytes, refuses the calls that its [`Refusals`] select,
+/// refuses absurd sizes, checks layouts, fills memory, and aligns as badly as the contract allows.
 #[derive(Debug)]
 pub struct Hostile {
     stack: Counting<FailNth<Limited<LayoutChecked<Disaligning<Global>>>>>,

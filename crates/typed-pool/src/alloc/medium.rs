@@ -76,6 +76,7 @@ pub(super) unsafe fn deallocate(
     };
     // SAFETY: T2: the thread may use these heaps. An allocator's family has a heap for every class.
     let owner = unsafe { heaps.owner(class) };
-    // SAFETY: the caller passes a live block of this class.
+    // SAFETY: the caller passes a live block of this family. Its unit has the alignment of the
+    // class's units, even if its slot is of another class (`shrink_at_the_limit`).
     unsafe { heap::give(owner, block, class::unit_size(class), layout.size(), Reach::Block) };
 }

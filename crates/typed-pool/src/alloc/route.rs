@@ -67,6 +67,7 @@ pub unsafe fn deallocate(cell: ThisCell, family: &'static Family, block: NonNull
     };
     // SAFETY: T2: the thread may use these heaps. An allocator's family has a heap for every class.
     let owner = unsafe { cell.heaps().owner(class) };
-    // SAFETY: the caller passes a live block of this class.
+    // SAFETY: the caller passes a live block of this family. Its unit has the alignment of the
+    // class's units, even if its slot is of another class (`shrink_at_the_limit`).
     unsafe { heap::give(owner, block, class::unit_size(class), layout.size(), Reach::Block) };
 }

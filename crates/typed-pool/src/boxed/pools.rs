@@ -123,7 +123,8 @@ unsafe impl BoxPool for AnyPool {
     #[inline]
     unsafe fn __give(slot: NonNull<u8>, layout: Layout) {
         if is_pooled(layout) {
-            // SAFETY: the caller frees a live slot of a family's heap.
+            // SAFETY: the caller frees a live slot of a family's heap. This thread holds
+            // `this_record`, or no unit names it.
             unsafe { threads::give_erased(threads::this_record(), slot, layout) };
         } else if layout.size() != 0 {
             // SAFETY: a live value that has no unit and is not of size zero is a block of pages.

@@ -23,7 +23,7 @@ impl UnitHeap {
     pub(crate) fn take(&self, size: usize) -> Option<NonNull<u8>> {
         let slot = self.local.free.get();
         if !slot.is_null() {
-            // SAFETY: H3: the slots that the heap links are free.
+            // SAFETY: H1: this thread owns the heap. H3: the slots that the heap links are free.
             self.local.free.set(unsafe { link_of(slot) });
             // SAFETY: `slot` is not null, by the check above.
             return Some(hand_out(unsafe { NonNull::new_unchecked(slot) }, size));
@@ -42,7 +42,8 @@ impl UnitHeap {
 
 #[inline]
 fn hand_out(slot: NonNull<u8>, size: usize) -> NonNull<u8> {
-    // SAFETY: the slot is on no list, and nothing else uses it.
+    // SAFETY: the slot has room for the value and for a link. It is on no list, and nothing else
+    // uses it.
     unsafe { unpoison(slot, if size < LINK { LINK } else { size }) };
     slot
 }
@@ -95,9 +96,10 @@ pub(crate) unsafe fn give<E: AllocEnv>(
 }
 
 /// Frees a slot on its owner's thread without the size of the block. The caller found the unit in
-/// the map of pages. Returns `false` without freeing the slot if this free would lower a count of
-/// awaited frees to zero. The caller must then free the slot by the ordinary path, which may look
-/// at the unit. This function does not call `sub_live`, because families do not count live slots.
+/// the map of pages. Returns `false` without freeing the slot if this free would lower `until` to
+/// zero: that of the unit, or that of the heap if the slot is in the front. The caller must then
+/// free the slot by the ordinary path, which may look at the unit. This function does not call
+/// `sub_live`, because families do not count live slots.
 ///
 /// Here, the address of the unit comes from several loads, so a mispredicted branch would cost at
 /// least the latency of these loads. This function therefore selects between the words of the heap

@@ -1,9 +1,9 @@
 //! The front of a heap: how a unit becomes the front, and how its slots are counted afterwards.
 //!
 //! Allocations from the front and frees to it only change its free list and its cursor; they do not
-//! update a count. The heap counts the unit's live slots when the unit stops being the front. If
-//! the unit became full, all of its slots are live. If the heap replaces it before that, the heap
-//! counts the free list. From then on, each free decrements `until`.
+//! update a count of live slots. The heap counts the unit's live slots when the unit stops being
+//! the front. If the unit became full, all of its slots are live. If the heap replaces it before
+//! that, the heap counts the free list. From then on, each free decrements `until`.
 //!
 //! At the end of a scope, the front may be *set aside*: its free slots move from the heap to the
 //! unit without being counted, and the unit stays the front. The first slow path of the next scope

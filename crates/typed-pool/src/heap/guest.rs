@@ -4,7 +4,7 @@
 //! slot is in the caches of the core, but its unit is often not the front, and the slots of the
 //! front were freed long ago. A heap that is *open* to guests may therefore *host* the freed slot:
 //! it moves the free list of the front to `behind`, and pushes the guest to the list from which
-//! allocations pop. A heap that is *closed* returns each freed slot to its unit.
+//! allocations pop. A heap that is *closed* returns each such slot to its unit.
 //!
 //! ```text
 //!   open                free --> f1 --> f2 --> null     behind: null     slots of the front
@@ -17,7 +17,7 @@
 //! an empty list. The list may also contain slots of the front that were freed after the guest. A
 //! guest's unit counts the guest as live.
 //!
-//! `install` opens a heap. `give_up_front`, `take_scraped` and `trim_keeping` dismiss the guest
+//! `install` may open a heap. `give_up_front`, `take_scraped` and `trim_keeping` dismiss the guest
 //! before the front changes or is set aside, without a call to the backing allocator between the
 //! two steps. `host` has the frees and allocations of an open heap. The invariants are H3, H5, H8
 //! and H9.
@@ -37,7 +37,7 @@ use crate::local_frees::{LINK, Reach, link_of, linked, write_link};
 use crate::unit::{Unit, UnitPtr};
 
 /// The size, in bytes, of the largest unit from which a heap hosts a slot. A guest pins its unit
-/// until the next allocation of its class, or until the next trim.
+/// until an allocation takes the guest, or until the heap dismisses it.
 const LARGEST_UNIT: usize = if cfg!(ephemera_weaken = "guests_of_any_size") { usize::MAX } else { 64 << 10 };
 
 /// The divisor that defines sparse units: less than 1/`SPARSE` of their slots are live.

@@ -1,6 +1,7 @@
 //! Frees and allocations of a heap that is open to guests. In such a heap, `AllocEnv::give_back`
-//! calls [`UnitHeap::host_or_give`] for each local free to a unit other than the front. The slow
-//! paths first call [`UnitHeap::take_from_behind`], which returns `None` unless the heap hosts.
+//! calls [`UnitHeap::host_or_give`] for each local free to a unit other than the front, except for
+//! frees without a size (`give_known`). The slow paths first call [`UnitHeap::take_from_behind`],
+//! which returns `None` unless the heap hosts.
 
 use core::ptr::NonNull;
 

@@ -134,7 +134,7 @@ impl KeptUnits {
 
     /// Notes that the heap is about to free one unit that the load does not need. Returns `false`
     /// if the heap has no such unit, because its `empties` empty units do not exceed the number
-    /// that it always keeps: `keep` without the learned units.
+    /// that it always keeps: `keep` minus the learned units.
     pub(super) fn unlearn(&self, keep: usize, empties: usize) -> bool {
         let learned = self.learned.get();
         if empties <= keep - learned {

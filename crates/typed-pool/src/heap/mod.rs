@@ -21,7 +21,7 @@
 //! does not need. `rest` delays the reuse of units that other threads emptied. `list` contains the
 //! owner's lists. `front` manages the unit that the heap allocates from. `guest`, `guest_credit`
 //! and `host` let an allocation take a freed slot of another unit. `abandon` handles the units of
-//! ended threads.
+//! threads that ended or left their scope.
 
 pub(crate) mod abandon;
 pub(crate) mod fast;
@@ -71,8 +71,8 @@ pub(crate) enum ChunkLen {
 /// always [`Own`](Self::Own).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FrontScope {
-    /// The current scope made this unit the front, or inherited it without a free slot, or the heap
-    /// has no front.
+    /// The current scope made this unit the front, or inherited it when it had no free slot, or the
+    /// heap has no front.
     Own,
     /// An earlier scope set the front aside, and the current one has not allocated from it.
     Aside,
@@ -301,6 +301,6 @@ pub(crate) trait AllocEnv: PoolEnv {
     /// # Safety
     /// `block` is a live slot of `unit`, for a value of `freed.0` bytes, and `freed.1` is the reach
     /// of this pointer. `mark_free` has poisoned the slot, and nothing uses it after this call. The
-    /// unit is not the front, and `frees_to(unit)` is false.
+    /// unit is not the front of this heap, and `frees_to(unit)` is false.
     unsafe fn give_back(self, unit: UnitPtr, block: NonNull<u8>, freed: (usize, Reach));
 }

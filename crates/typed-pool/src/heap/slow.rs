@@ -61,7 +61,8 @@ fn refill_by_booking<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, Al
 }
 
 /// Installs the next front of the heap and takes a slot of it. Takes an empty unit only if the heap
-/// has more than `stay` of them. Returns `None` if no unit can become the front.
+/// has more than `stay` of them. Returns `None` if no unit can become the front, or if the backing
+/// allocator, called to free a unit, used all slots of the new front.
 #[inline]
 fn install_next<E: PoolEnv>(env: E, size: usize, stay: usize) -> Option<NonNull<u8>> {
     let heap = env.heap();

@@ -47,7 +47,7 @@ pub(super) fn reclassify<E: PoolEnv>(env: E, unit: UnitPtr) {
     }
 }
 
-/// How a unit became empty: by a local or by a remote free of its last live slot.
+/// How a unit became empty: by a local free, or when remote frees of its slots were booked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Emptied {
     Locally,

@@ -52,6 +52,22 @@ fn scrapes_visit_at_most_one_unit_for_each_fill_at_the_limit() {
 }
 
 #[test]
+fn a_full_unit_is_reused_once_an_eighth_of_its_slots_are_free() {
+    let slots = TypedPool::<Value>::SPEC.expect("these values have units").slots;
+    let (eighth, pool) = (slots.div_ceil(8), TypedPool::<Value>::builder().chunk_len(slots).build());
+    let mut first: Vec<_> = (0..slots).map(|_| pool.alloc([1; 128])).collect();
+    let mut others: Vec<_> = (0..slots).map(|_| pool.alloc([2; 128])).collect();
+    first.truncate(slots - (eighth - 1));
+    others.push(pool.alloc([3; 128]));
+    assert_eq!(pool.stats().units, 3, "too few slots of the first unit are free");
+    drop(first.pop());
+    others.extend((1..slots + eighth).map(|_| pool.alloc([4; 128])));
+    assert_eq!(pool.stats().units, 3, "the first unit is the next front");
+    others.push(pool.alloc([5; 128]));
+    assert_eq!((pool.stats().units, pool.len()), (4, first.len() + others.len()));
+}
+
+#[test]
 #[cfg_attr(miri, ignore = "a large heap has 256 units")]
 fn a_large_heap_reuses_a_full_unit_after_a_few_frees() {
     // 1,019 of these values fit in a unit, so 15 frees are far fewer than an eighth of its slots.

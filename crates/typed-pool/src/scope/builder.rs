@@ -141,7 +141,8 @@ impl ScopeBuilder {
 static GLOBAL: AtomicU8 = AtomicU8::new(0);
 
 /// Returns whether `PooledAllocator` is the global allocator, or an error if there is no memory for
-/// the check. Unless the result is cached, checks whether a counting scope counts a box.
+/// the check. Unless the result is cached, checks whether a counting scope counts a box. Also
+/// returns `true` if this thread cannot enter a scope.
 fn is_global() -> Result<bool, ScopeError> {
     match GLOBAL.load(Ordering::Relaxed) {
         0 => {

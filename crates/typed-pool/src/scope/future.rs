@@ -7,7 +7,8 @@ use core::task::{Context, Poll};
 use super::{OverLimit, ScopeHandle};
 
 /// The future of [`Scope::run_async`](super::Scope::run_async). It polls and drops another future
-/// in a scope.
+/// in a scope. If there is no memory for the scope's heaps when this value is dropped, it drops the
+/// other future outside of the scope.
 ///
 /// Between two polls, no thread is in the scope on behalf of the future.
 #[must_use = "a future does nothing unless it is polled"]

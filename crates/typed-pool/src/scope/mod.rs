@@ -63,8 +63,8 @@ use crate::threads::ScopeRef;
 ///   operations. With `PooledAllocator` as the global allocator, entering and leaving together take
 ///   about 8 ns on an AMD EPYC, and a poll takes about 8 ns longer in a scope (`cargo xtask bench
 ///   --scopes`).
-/// * If a thread enters a scope that it is already in, it does not lease another record while the
-///   scope's first record is held, which is the usual case.
+/// * If a thread that is in a scope, and in no inner one, enters the scope again, it does not lease
+///   another record while the scope's first record is held, which is the usual case.
 /// * Freeing a scope's block outside of the scope is a remote free, and so is freeing an outside
 ///   block in the scope. Each takes one atomic operation. While no thread is in the scope, the
 ///   freeing thread often also leases the record and books the free, which takes about 50 to 90 ns.
@@ -72,10 +72,10 @@ use crate::threads::ScopeRef;
 ///   heaps keep some empty units. If other threads freed blocks of a size class while a thread was
 ///   in the scope, that thread frees the empty units of the class when it leaves.
 /// * A scope frees its empty units when it ends. After more than 256 scopes in a row on a thread's
-///   heaps, each scope leaves up to 2 MiB of empty units for the next scope of the thread. One in
-///   16 scopes frees the units that earlier scopes left and that it did not use itself. A thread
-///   frees all units that scopes left on it when it trims or ends, and `PooledAllocator.trim_all()`
-///   frees those of all threads.
+///   heaps, each scope that does not count leaves up to 2 MiB of empty units for the next scope of
+///   the thread. One in 16 scopes frees the units that earlier scopes left and that it did not use
+///   itself. A thread frees all units that scopes left on it when it trims or ends, and
+///   `PooledAllocator.trim_all()` frees those of all threads.
 /// * After these 256 scopes, dropping a scope takes less work than [`finish`](Self::finish).
 ///   `finish` counts the free slots of one unit of every size class in use. A dropped scope does
 ///   not count these slots. It leaves these units to the next scope, even those with escaped

@@ -35,8 +35,8 @@ unsafe fn trim_at_limit(heaps: Heaps<'static>, bytes: usize) {
     }
 }
 
-/// Allocates the new block of a shrink after the limit refused that allocation. The new block may
-/// exceed the limit.
+/// Allocates the new block of a shrink after the ordinary allocation failed, usually because of the
+/// limit. The new block may exceed the limit.
 #[cold]
 #[inline(never)]
 pub(crate) fn allocate_beyond(family: &'static Family, layout: Layout) -> Result<NonNull<u8>, AllocError> {

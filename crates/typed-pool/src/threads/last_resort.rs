@@ -1,6 +1,6 @@
 //! The search for memory before a refusal. The searching thread frees the empty units of its own
-//! table and of records that no thread holds, and asks running threads to free theirs at their next
-//! slow path.
+//! tables and of records that no thread holds, and asks running threads to free theirs at their
+//! next slow path.
 
 use ephemera_prim::record::Record;
 
@@ -11,9 +11,9 @@ use super::table::Heaps;
 #[cfg(not(ephemera_loom))]
 use super::this_thread;
 
-/// Frees the empty units of this table and of the records that no thread holds, and asks running
-/// threads to free theirs. Until its next slow path, a running thread may keep the memory that this
-/// thread needs.
+/// Frees the empty units of this table, of the thread's other tables of the family, and of the
+/// records that no thread holds, and asks running threads to free theirs. Until its next slow path,
+/// a running thread may keep the memory that this thread needs.
 ///
 /// Under a limit, a thread repeats a search outside its own tables only after one of two events: a
 /// heap of the family kept another empty unit, or the limit changed. Without these events, a search
@@ -83,8 +83,8 @@ fn wait_for_walkers(trim: impl Fn() -> bool) -> bool {
     trim()
 }
 
-/// Asks running threads to free their empty units. Frees the empty units of this thread's other
-/// tables and of records that no thread holds.
+/// Asks running threads to free their empty units, and publishes this thread's bundle. Frees the
+/// empty units of this thread's other tables and of records that no thread holds.
 pub(super) fn make_room_elsewhere(family: &Family) {
     #[cfg(all(test, not(ephemera_loom)))]
     family.looks.fetch_add(1, core::sync::atomic::Ordering::Relaxed);

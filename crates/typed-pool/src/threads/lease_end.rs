@@ -29,7 +29,8 @@ pub(super) fn release(lease: Lease<'_, PoolRecord>) {
 }
 
 /// Releases the record of a scope that this thread leaves. The release drains the heaps that have
-/// remote frees, and frees their empty units. All other heaps keep their empty units.
+/// remote frees, and frees their empty units. All other heaps keep their empty units, unless
+/// [`trim_rest`] trims the record.
 #[inline]
 pub(super) fn leave_scope(lease: Lease<'_, PoolRecord>) {
     if !cfg!(ephemera_weaken = "scope_is_left_without_a_look") {
@@ -37,8 +38,7 @@ pub(super) fn leave_scope(lease: Lease<'_, PoolRecord>) {
     }
 }
 
-/// Trims all tables of a record that this thread is about to release, and frees the record's cached
-/// spans.
+/// Trims all tables of a record that this thread holds, and frees the record's cached spans.
 pub(super) fn trim_record(record: &Record<PoolRecord>) {
     let mut rest = false;
     for heaps in Heaps::of_record(record) {
@@ -134,10 +134,10 @@ pub(super) fn end_scope(record: &Record<PoolRecord>) {
     trim_rest(record);
 }
 
-/// Drains the record of a heap to which this thread has pushed, if no thread holds the record.
-/// Without this call, the groups in the inbox would wait until a thread leases the record. Also
-/// frees the empty units, because no thread allocates from them. A fence must separate the push
-/// from this call.
+/// Drains the record of a heap to which this thread has pushed or returned groups, if no thread
+/// holds the record. Without this call, the groups in the inbox would wait until a thread leases
+/// the record. Also frees the empty units, because no thread allocates from them. A fence must
+/// separate the push from this call.
 #[inline]
 pub(super) fn drain_free_record(heap: &ThreadHeap) {
     let record = heap.record();

@@ -52,8 +52,9 @@ pub(crate) struct Ledger {
     limit: AtomicUsize,
     /// Not zero if the scope has held more than its limit.
     over: AtomicUsize,
-    /// The number of scopes that ended on these heaps since the last `forget_streak`. While this
-    /// number exceeds `STREAK`, the heaps keep units for the next scope.
+    /// The number of scopes that threads with a record ended on these heaps since the last
+    /// `forget_streak`. While this number exceeds `STREAK`, the heaps keep units for the next
+    /// scope.
     streak: AtomicUsize,
     /// The usual peak in bytes: a moving average of the peaks of the scopes on these heaps.
     usual: AtomicUsize,

@@ -90,8 +90,9 @@ impl<'w> Heaps<'w> {
     }
 }
 
-// SAFETY: the holder of a record owns its heaps (L1). The owner word of a unit is the address of
-// its heap, and all units come from `Pages`.
+// SAFETY: the thread holds the heap's record and thus owns the heap (L1), or the heap is one that
+// has no units and is never written. An owner word without a tag is the address of the unit's heap.
+// All units come from `Pages`.
 unsafe impl PoolEnv for HeapOwner<'_> {
     type Backing = Pages;
     type Account = SharedAccount;

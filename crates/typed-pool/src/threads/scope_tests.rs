@@ -11,6 +11,7 @@ use allocator_api2::boxed::Box;
 use ephemera_prim::raw::header_of;
 use ephemera_testkit::{child, suite::take_turn};
 
+use super::ledger::Ledger;
 use super::pooled::{pooled_cell, pooled_family};
 use super::scope_ref::{Entered, ScopeRef};
 use super::scopes::{ScopeHeaps, UNLIMITED, UNUSED};
@@ -231,4 +232,18 @@ fn a_refused_thread_finds_an_empty_front_that_was_set_aside_since() {
     PooledAllocator.set_limit(usize::MAX);
     assert!(first, "all memory is in use");
     assert!(second, "the front is empty, and its record has no holder");
+}
+
+#[test]
+fn a_scope_is_trimmed_at_most_64_times_to_stay_within_its_limit() {
+    let ledger = Ledger::new(false);
+    ledger.begin(100);
+    ledger.add(60);
+    assert!(!ledger.may_trim_for(40), "within the limit");
+    assert_eq!((0..200).filter(|_| ledger.may_trim_for(41)).count(), 64);
+    ledger.begin(100);
+    ledger.add(60);
+    assert!(ledger.may_trim_for(41), "each scope has its own count");
+    ledger.add(41);
+    assert!(!ledger.may_trim_for(1), "the scope has exceeded its limit");
 }

@@ -56,8 +56,8 @@ pub(crate) struct PoolRecord {
     /// this record. If that value names a table, the holder also holds the table's record for as
     /// long as it holds this record.
     pub(super) outer: OwnerPtr<ThreadHeap>,
-    /// Not zero if the record's scope ended while another thread held the record. That thread trims
-    /// the record at its release.
+    /// Not zero from the end of the record's scope until a thread trims the record. If a thread
+    /// holds the record when the scope ends, that thread trims it at its release.
     pub(super) ended: AtomicUsize,
     /// Not zero if another thread pushed to a heap of this record since the last drain. Only
     /// records of scopes use this mark. With the mark, a thread that leaves a scope need not check
@@ -281,8 +281,8 @@ pub struct FamilyCell {
     pub(super) heaps: Cell<*const ThreadHeap>,
     pub(super) table: Cell<*const ThreadHeap>,
     /// A scope's record that the thread leased earlier, or null. If the thread enters that scope
-    /// again, it tries to lease this record, because the thread's own blocks are in the units of
-    /// this record.
+    /// again while the first record is held, it tries to lease this record, because the thread's
+    /// own blocks are in the units of this record.
     pub(super) last: Cell<*const Record<PoolRecord>>,
 }
 

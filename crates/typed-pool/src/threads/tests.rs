@@ -165,6 +165,7 @@ fn slots_of_ended_threads_are_reused_while_others_are_freed() {
         held.extend(more.join().expect("no panic"));
         let stats = Blocks.stats();
         assert_eq!(stats.slots_live, held.len(), "{stats:?}");
+        assert!(stats.slots <= 3 * count, "freed slots are not reused: {stats:?}");
         let all: BTreeSet<_> = held.iter().map(|block| (&raw const **block).addr()).collect();
         assert_eq!(all.len(), held.len(), "a live slot was handed out");
         assert!(held.iter().all(|block| block.iter().all(|word| *word == block[0])));

@@ -15,9 +15,9 @@
 //! threads do not make new heaps: they take an unused item and leave it on the list.
 //!
 //! # Invariant
-//! **S5** An item is permanent memory. It has one user at a time. The user is the thread that
-//! changed the item's word from unused to in use, or that took the item out of a place. An item is
-//! pushed only while it is on no list and in no place.
+//! **S5** An item is permanent memory. It has one user at a time. The user is the thread that made
+//! the item, changed the item's word from unused to in use, or took the item out of a place. An
+//! item is pushed only while it is on no list and in no place.
 
 use core::ptr;
 

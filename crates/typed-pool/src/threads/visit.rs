@@ -75,8 +75,8 @@ unsafe fn trim_on_request(heaps: Heaps<'_>) {
     this_thread::clear_spans();
 }
 
-/// Allocates a slot like [`refill`], for a block that shrinks. If the limit refuses the request,
-/// allocates from a new unit even beyond the limit.
+/// Allocates a slot like [`refill`], for a block that shrinks. If that fails, allocates from a new
+/// unit, even beyond the limit.
 ///
 /// # Safety
 /// The calling thread holds the record, and the family has more than `heap` heaps.
@@ -121,7 +121,8 @@ const LEAST_EMPTIED: u16 = if cfg!(ephemera_weaken = "units_rest_at_once") { 1 }
 
 /// Decides which heap of a table lets its units rest during the next round. A heap whose units rest
 /// stays the chosen one while other threads empty at least [`LEAST_EMPTIED`] of its units in each
-/// round. Then the heap with the most emptied units replaces it, if these are at least as many.
+/// round. Otherwise the heap with the most emptied units is chosen, if other threads emptied at
+/// least that many of its units.
 ///
 /// # Safety
 /// The calling thread holds the table's record.

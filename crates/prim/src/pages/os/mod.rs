@@ -140,7 +140,7 @@ pub(super) fn fence_all_threads() -> bool {
 
 /// Changes the length of a mapping from the first of `lens` to the second, and returns its start.
 /// The mapping moves only if `may_move` is true. The bytes after the old length are zero. If the
-/// operating system refuses, returns `None`, and nothing has changed.
+/// operating system refuses or has no such call, returns `None`, and nothing has changed.
 ///
 /// # Safety
 /// The bytes are a whole mapping by [`map`] or [`remap`] that belongs to the caller. The new length

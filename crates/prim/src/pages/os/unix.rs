@@ -121,7 +121,8 @@ pub(super) unsafe fn remap(
     if moved == MAP_FAILED { None } else { NonNull::new(moved.cast()) }
 }
 
-/// Shrinks a mapping by unmapping its tail. Returns `None` if the new length is larger.
+/// Shrinks a mapping by unmapping its tail. Returns `None` if the new length is larger or the
+/// system refuses.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) unsafe fn remap(
     block: NonNull<u8>,
