@@ -26,16 +26,18 @@
 //! thread had taken out are not in the child's queue. In the child, looks at the queue never purge
 //! the units of those heaps.
 
+mod mail;
 mod pushed;
 
+pub use mail::Mail;
 pub use pushed::{IDLE_BYTES, PushedBytes};
 
 use core::ptr;
 
-use crate::foreign::{ForeignHeader, Inbox, LentUnits};
+use crate::foreign::ForeignHeader;
 use crate::gate::Gate;
 use crate::pages;
-use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence, push};
+use crate::sync::{AtomicPtr, Ordering, fence, push};
 use crate::word::OwnerUsize;
 
 /// The number of milliseconds without a slow path after which an owner is idle. A purge of 32 KiB
@@ -62,91 +64,6 @@ const ADD: Ordering =
 // ORDERING: Acquire. Pairs with the Release in `IdleQueue::add`.
 const POP: Ordering =
     if cfg!(ephemera_weaken = "queue_pop_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
-
-/// The inboxes of a heap in an [`IdleQueue`], with the words of the queue. These inboxes are never
-/// closed. Other threads write all of these words, so keep the value on its own cache line.
-#[derive(Debug)]
-#[repr(C)]
-pub struct Mail<U, H> {
-    /// The inbox to which threads that free blocks push.
-    pub inbox: Inbox<U>,
-    /// The units that another thread has borrowed from `inbox` and examined. They still have
-    /// unbooked remote frees.
-    pub seen: Inbox<U>,
-    /// The next heap in the queue, or null.
-    below: AtomicPtr<H>,
-    /// Whether the heap is in the queue.
-    queued: AtomicBool,
-    /// The approximate number of pushes to the inbox.
-    pushes: AtomicUsize,
-    /// The approximate number of pushed bytes that have not been added to the owner's
-    /// [`PushedBytes`] yet.
-    bytes: AtomicUsize,
-    /// The number of the owner's visits to the slow path at the time when a thread added the heap
-    /// to the queue or last looked at it. Only the thread that adds the heap to the queue, and then
-    /// the thread inside the queue's gate, writes `visits` and `since`.
-    visits: OwnerUsize,
-    /// The start of the owner's pause: the time in milliseconds at which a thread first saw this
-    /// number of visits, or last put the seen units back into the inbox.
-    since: OwnerUsize,
-}
-
-impl<U, H> Mail<U, H> {
-    crate::const_unless_loom! {
-        /// Creates the mail of a heap that is not in a queue.
-        #[must_use]
-        pub fn new() -> Self {
-            Self {
-                inbox: Inbox::new(),
-                seen: Inbox::new(),
-                below: AtomicPtr::new(ptr::null_mut()),
-                queued: AtomicBool::new(false),
-                pushes: AtomicUsize::new(0),
-                bytes: AtomicUsize::new(0),
-                visits: OwnerUsize::new(0),
-                since: OwnerUsize::new(0),
-            }
-        }
-    }
-
-    /// Returns whether one of the two inboxes contains a unit. Lent units are in neither. The
-    /// answer may be out of date.
-    #[inline]
-    pub fn is_some(&self) -> bool {
-        !self.inbox.is_empty() || !self.seen.is_empty()
-    }
-}
-
-impl<U: ForeignHeader, H> Mail<U, H> {
-    /// Takes all units with remote frees. The iterator yields each unit with its frees, which the
-    /// caller must book.
-    ///
-    /// # Safety
-    /// The caller holds the lease of the record, so no other thread calls this for the same mail.
-    #[inline]
-    pub unsafe fn take(&self) -> impl Iterator<Item = (ptr::NonNull<U>, u64)> + use<U, H> {
-        // SAFETY: the caller holds the lease of the record, and no thread closes this inbox.
-        let pushed = unsafe { self.inbox.take() };
-        // SAFETY: as above.
-        let seen = unsafe { self.seen.take() };
-        pushed.chain(seen)
-    }
-
-    /// Borrows all units of `inbox`, for a thread that examines them and does not book their frees.
-    /// The units that the thread examines go to `seen`. The caller must put the units back, then
-    /// check whether the record is free, and drain the mail if it is.
-    pub fn lend(&self) -> LentUnits<'_, U> {
-        // SAFETY: both inboxes belong to one heap, and no thread closes them.
-        unsafe { self.inbox.lend(&self.seen, &self.inbox) }
-    }
-
-    /// Moves all units of `seen` to `inbox`. The caller must then check whether the record is free,
-    /// and drain the mail if it is.
-    fn put_seen_back(&self) {
-        // SAFETY: both inboxes belong to one heap, and no thread closes them.
-        unsafe { self.seen.lend(&self.seen, &self.inbox) }.put_back();
-    }
-}
 
 /// The reason why an owner counts as idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -280,10 +197,24 @@ impl<H> IdleQueue<H> {
         if !pushed.add(bytes, visits, now) {
             return false;
         }
-        let Some(_pass) = self.gate.try_enter() else { return false };
-        let purged = heaps.purge_units(heap, IdleBy::Bytes);
+        let Some(purged) = self.look_at(heaps, heap) else { return false };
         pushed.note_purge(purged.units, visits, now);
         true
+    }
+
+    /// Purges units of a heap whose owner is idle by bytes. Returns `None`, without a look at the
+    /// heap, if another thread is inside the gate.
+    pub(crate) fn look_at<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H) -> Option<Purged> {
+        let _pass = self.gate.try_enter()?;
+        let purged = heaps.purge_units(heap, IdleBy::Bytes);
+        // While the units are lent, the heap has no mail, so a thread that pushed to it during that
+        // time may not have added it to the queue.
+        let mail = heaps.mail(heap);
+        let is_lost = !mail.queued.load(Ordering::Relaxed) && mail.is_some();
+        if is_lost && !cfg!(ephemera_weaken = "lent_heap_is_not_queued") {
+            self.add(heaps, heap, true);
+        }
+        Some(purged)
     }
 
     /// Adds a heap, unless it is in the queue already. If `new` is true, starts the owner's pause.

@@ -56,6 +56,40 @@ impl IdleHeaps for Passer {
     fn drain_free_record(&self, _heap: &Heap) {}
 }
 
+/// The operations on heaps whose owners are idle by bytes. A look at such a heap lends its units
+/// and puts them back.
+struct Lender;
+
+impl IdleHeaps for Lender {
+    type Heap = Heap;
+    type Unit = Chunk;
+
+    fn mail<'h>(&self, heap: &'h Heap) -> &'h Mail<Chunk, Heap> {
+        &heap.mail
+    }
+
+    fn pushed<'h>(&self, heap: &'h Heap) -> &'h PushedBytes {
+        &heap.pushed
+    }
+
+    fn visits(&self, _heap: &Heap) -> usize {
+        0
+    }
+
+    fn is_held(&self, _heap: &Heap) -> bool {
+        true
+    }
+
+    fn purge_units(&self, heap: &Heap, _by: IdleBy) -> Purged {
+        let mut units = heap.mail.lend();
+        while units.look().is_some() {}
+        units.put_back();
+        Purged::default()
+    }
+
+    fn drain_free_record(&self, _heap: &Heap) {}
+}
+
 #[derive(Clone)]
 struct Model {
     unit: ModelArc<Chunk>,
@@ -77,6 +111,9 @@ impl Model {
         // SAFETY: the block belongs to this thread, and keeps the unit live until it is booked.
         let pushed = unsafe { self.heap.get().mail.inbox.give_back_add(self.unit.pointer(), 1) };
         if pushed {
+            // Without this yield, loom does not search the interleavings in which another thread
+            // lends the unit here.
+            thread::yield_now();
             // SAFETY: the model keeps the heap until all of its threads are joined.
             unsafe { self.queue.get().note_push(&Passer, self.heap.get(), 1) };
         }
@@ -107,6 +144,26 @@ fn loom_heap_with_mail_is_in_the_queue() {
         assert!(mail && !model.queue.get().is_empty(), "no look finds the mail");
         model.book();
         assert_eq!(model.unit.get().live(), 0);
+    });
+}
+
+/// A look at a heap that is not in the queue lends the heap's units, while another thread pushes to
+/// the heap.
+#[test]
+fn loom_heap_whose_units_were_lent_is_in_the_queue() {
+    explore(|| {
+        let model = Model::new();
+        let other = {
+            let model = model.clone();
+            thread::spawn(move || model.remote_free(0))
+        };
+        let purged = model.queue.get().look_at(&Lender, model.heap.get());
+        assert_eq!(purged, Some(Purged::default()), "no other thread enters the gate");
+        other.join().unwrap();
+        let mail = model.heap.get().mail.is_some();
+        assert!(mail && !model.queue.get().is_empty(), "no look finds the mail");
+        model.book();
+        assert_eq!(model.unit.get().live(), 1);
     });
 }
 
