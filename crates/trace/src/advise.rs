@@ -12,7 +12,6 @@
 #![forbid(unsafe_code)]
 
 use super::costs::{Cost, CostSource, Costs};
-use super::offer::{WORTH, percent};
 use super::order::FreeOrder;
 use super::profile::{BlockCounts, TraceProfile, class_end, part};
 use super::replay::{ReplayRow, Replayed};
@@ -20,7 +19,6 @@ use super::share::TimeShare;
 use ephemera_measure::stats;
 use serde::Serialize;
 
-pub use super::offer::Offer;
 pub use super::verdict::Recommendation;
 
 /// The most bytes that `ring-alloc` may hold, as a multiple of the peak of live bytes. If it holds
@@ -41,6 +39,29 @@ const BUFFERS: (u64, u64) = (64, 64 << 10);
 const IN_ORDER: f64 = 0.9;
 /// The smallest share of all blocks that a crate must serve.
 const SERVES: f64 = 0.3;
+
+/// The smallest saving that is worth a change, as a share of the run.
+pub(super) const WORTH: f64 = 0.02;
+
+/// The blocks that one crate could serve, the expected saving, and whether the crate fits.
+#[derive(Clone, Debug, Serialize)]
+pub struct Offer {
+    /// The name of the crate.
+    pub name: &'static str,
+    /// The blocks that the crate could serve, as a share of all blocks.
+    pub blocks: f64,
+    /// The bytes of these blocks, as a share of all bytes.
+    pub bytes: f64,
+    /// The expected saving, as a share of the run. If the trace has no times, it is a share of the
+    /// allocator's time.
+    pub saving: f64,
+    /// The origin of the figures behind `saving`.
+    pub source: CostSource,
+    /// Whether the crate fits the program, by the rules of the advice.
+    pub fits: bool,
+    /// The reasons for and against the crate.
+    pub reasons: Vec<String>,
+}
 
 /// The advice for one trace.
 #[derive(Clone, Debug, Serialize)]
@@ -85,6 +106,10 @@ fn cost_of(profile: &TraceProfile, cost: Option<&Cost>, wanted: impl Fn(usize) -
 /// Returns a function that selects the size classes of blocks of at most `most` bytes.
 fn up_to(most: u64) -> impl Fn(usize) -> bool {
     move |class| class_end(class).is_some_and(|end| end <= most)
+}
+
+pub(super) fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
 }
 
 fn mib(bytes: u64) -> String {

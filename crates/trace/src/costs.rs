@@ -81,39 +81,24 @@ pub(crate) struct Costs {
 }
 
 /// The names of the workloads for blocks that are freed in order, in no order, and remotely. In
-/// `SYSTEM`, the first two are for blocks up to 1 KiB and for larger blocks instead.
-type Loops = [&'static [&'static str]; 3];
+/// `system`, the first two are for blocks up to 1 KiB and for larger blocks instead.
+type Loops = [Vec<String>; 3];
 
-const SYSTEM: Loops = [
-    &["W/window/16x136", "W/window/1024x136"],
-    &["S1/pair/3000", "S1/pair/8192"],
-    &["S8/handoff/64", "S8/handoff/4096"],
-];
-const RING: Loops = [
-    &[
-        "S2/batch/100x16",
-        "S2/batch/100x256",
-        "S2/batch/1600x64",
-        "W/window/16x136",
-        "W/window/16x1032",
-        "W/window/1024x136",
-        "W/window/1024x1032",
-    ],
-    &["S3/slots/a", "S3/slots/b", "S3/slots/c"],
-    &["S8/handoff/64", "S8/handoff/4096"],
-];
-const POOLS: Loops = [
-    &["S1-objects/pair/32", "S1-objects/pair/40", "S6-objects/straggler/1e-2"],
-    &["S3-objects/slots"],
-    &["S8-objects/handoff/64x40", "S8-objects/handoff/4096x40", "S8-objects/handoff/4096x32"],
-];
-/// The workloads of byte buffers. The advice offers buffers only for blocks that are freed in
-/// order.
-const BUFFERS: Loops = [
-    &["S1-buffers/fixed/64", "S1-buffers/fixed/4096", "S1-buffers/extend", "S7-buffers/packet/1024"],
-    &["S7-buffers/packet/1024"],
-    &["S8-buffers/handoff/4096x64", "S8-buffers/handoff/64x65536"],
-];
+/// The workloads whose figures the costs are, from `loops.json`. The advice offers `buffers` only
+/// for blocks that are freed in order.
+#[derive(Deserialize)]
+struct CostLoops {
+    system: Loops,
+    ring: Loops,
+    pools: Loops,
+    buffers: Loops,
+}
+
+impl CostLoops {
+    fn new() -> Self {
+        serde_json::from_str(include_str!("loops.json")).expect("names of workloads")
+    }
+}
 
 #[derive(Deserialize)]
 struct RecordedRun {
@@ -123,9 +108,9 @@ struct RecordedRun {
 impl RecordedRun {
     /// Returns the geometric mean of a contender's figures in the workloads `loops`; `None` if
     /// there are no figures.
-    fn mean(&self, loops: &[&str], key: &str, figure: fn(&SummaryRow) -> Option<f64>) -> Option<f64> {
+    fn mean(&self, loops: &[String], key: &str, figure: fn(&SummaryRow) -> Option<f64>) -> Option<f64> {
         let mean = |trusted: bool| {
-            let wanted = |table: &&SummaryTable| table.trusted == trusted && loops.contains(&&*table.id);
+            let wanted = |table: &&SummaryTable| table.trusted == trusted && loops.contains(&table.id);
             let rows = self.workloads.iter().filter(wanted).flat_map(|table| &table.rows);
             let values = rows.filter(|row| row.key == key).filter_map(figure).filter(|value| *value > 0.0);
             let logs: Vec<f64> = values.map(f64::ln).collect();
@@ -134,8 +119,8 @@ impl RecordedRun {
         mean(true).or_else(|| mean(false))
     }
 
-    fn cost(&self, loops: Loops, key: &str) -> Cost {
-        match loops.map(|loops| self.mean(loops, key, |row| row.ratio)) {
+    fn cost(&self, loops: &Loops, key: &str) -> Cost {
+        match loops.each_ref().map(|loops| self.mean(loops, key, |row| row.ratio)) {
             [Some(ordered), Some(unordered), Some(elsewhere)] => {
                 Cost { ordered, unordered, elsewhere, source: CostSource::Table }
             }
@@ -154,13 +139,14 @@ impl Costs {
     /// Returns the costs of a recorded run, with an assumption for each missing figure.
     fn of(recorded: &str) -> Self {
         let recording = serde_json::from_str(recorded).unwrap_or(RecordedRun { workloads: Vec::new() });
-        let system = SYSTEM.map(|loops| recording.mean(loops, "glibc", |row| row.ns_per_op));
+        let loops = CostLoops::new();
+        let system = loops.system.each_ref().map(|loops| recording.mean(loops, "glibc", |row| row.ns_per_op));
         Self {
             system: [0, 1, 2].map(|at| system[at].unwrap_or([10.0, 30.0, 100.0][at])),
-            ring: recording.cost(RING, "one-ring"),
-            pool: recording.cost(POOLS, "pooled-allocator"),
-            arena: recording.cost(POOLS, "shared"),
-            buffers: recording.cost(BUFFERS, "ringal"),
+            ring: recording.cost(&loops.ring, "one-ring"),
+            pool: recording.cost(&loops.pools, "pooled-allocator"),
+            arena: recording.cost(&loops.pools, "shared"),
+            buffers: recording.cost(&loops.buffers, "ringal"),
         }
     }
 }
@@ -173,13 +159,14 @@ mod tests {
     #[test]
     fn the_recorded_run_has_every_figure() {
         let recording: RecordedRun = serde_json::from_str(RECORDED).expect("xtask wrote it");
-        for loops in [SYSTEM, RING, POOLS, BUFFERS].into_iter().flatten().flatten() {
+        let CostLoops { system, ring, pools, buffers } = CostLoops::new();
+        for loops in [&system, &ring, &pools, &buffers].into_iter().flatten().flatten() {
             assert!(
                 recording.workloads.iter().any(|table| table.id == *loops),
                 "no {loops} in recorded.json"
             );
         }
-        for loops in SYSTEM {
+        for loops in &system {
             assert!(recording.mean(loops, "glibc", |row| row.ns_per_op).is_some(), "{loops:?}");
         }
         let costs = Costs::recorded();

@@ -8,10 +8,8 @@ use minijinja::value::Serde;
 
 use crate::advise::Advice;
 use crate::profile::TraceProfile;
-use crate::render::render;
 use crate::replay::{ReplayRow, Replayed};
-use crate::replay_text;
-use crate::text::{class_name, figures, median, rows, values};
+use crate::text::{allocators, class_name, figures, median, render, rows, values};
 use crate::units::{bytes, grouped};
 
 /// Returns one self-contained HTML page.
@@ -25,7 +23,7 @@ pub fn page(profile: &TraceProfile, advice: &Advice, replayed: Option<&Replayed>
         replayed => Serde(replayed),
         untrusted => replayed.is_some_and(Replayed::untrusted),
         ratios => replayed.map(|replayed| ratios(&replayed.rows)),
-        allocators => replayed.map(|replayed| replay_text::rows(replayed, ["", " to ", ""], "–")),
+        allocators => replayed.map(|replayed| allocators(replayed, ["", " to ", ""], "–")),
         ..values(profile, advice)
     };
     let program = profile.command.split(' ').next().unwrap_or("a program");

@@ -1,17 +1,38 @@
-//! Prints the profile and the advice as text.
+//! Prints the profile, the advice and the figures of a replay as text.
 #![forbid(unsafe_code)]
 
 use core::cmp::Reverse;
 
+use ephemera_measure::grid::aligned;
+use ephemera_measure::page::environment;
 use minijinja::value::Serde;
-use minijinja::{Value, context};
+use minijinja::{UndefinedBehavior, Value, context};
 
-use crate::advise::{Advice, Recommendation};
+use crate::advise::{self, Advice, Recommendation};
 use crate::histogram::LogHistogram;
 use crate::profile::{BlockCounts, TraceProfile, class_end, part};
-use crate::render::render;
+use crate::replay::{ReplayRow, Replayed};
 use crate::share::{between, times};
-use crate::units::{duration, grouped, percent};
+use crate::units::{bytes, duration, grouped, percent};
+
+/// Renders a template, which is compiled in. Values are escaped if `name` ends in `.html`.
+///
+/// # Panics
+///
+/// Panics if the template is malformed, or if it uses a value that is missing.
+pub(crate) fn render(name: &str, template: &str, values: Value) -> String {
+    let mut environment = environment();
+    // These templates test only values that are always present, so a misspelt name is an error.
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.add_filter("bytes", bytes);
+    environment.add_filter("duration", duration);
+    environment.add_filter("grouped", grouped);
+    environment.add_filter("part", part);
+    environment.add_filter("percent", percent);
+    environment.add_filter("share", advise::percent);
+    environment.add_function("aligned", |grid: Vec<Vec<String>>| aligned(&grid, |column| column > 0, false));
+    environment.render_named_str(name, template, values).expect("the template fits its values")
+}
 
 /// Returns the name of a size class.
 pub fn class_name(class: usize) -> String {
@@ -135,4 +156,32 @@ fn shares(advice: &Advice) -> Vec<String> {
 /// Returns the advice as text, without the profile.
 pub fn verdict(advice: &Advice) -> String {
     render("verdict.txt", include_str!("verdict.txt"), advised(advice))
+}
+
+/// Returns the rows of the table of allocators. `open`, `to` and `close` stand before, between and
+/// after the ends of an interval, and `dash` stands for a figure that was not measured.
+pub(super) fn allocators(replayed: &Replayed, [open, to, close]: [&str; 3], dash: &str) -> Vec<Vec<String>> {
+    let times = |peak: u64| format!("{:.2}", peak as f64 / replayed.peak_live.max(1) as f64);
+    let row = |ReplayRow { name, ratio, verdict, ns, peak, .. }: &ReplayRow| {
+        vec![
+            name.clone(),
+            format!("{:.3}", ratio.mid),
+            format!("{open}{:.3}{to}{:.3}{close}", ratio.low95, ratio.high95),
+            verdict.word().to_owned(),
+            format!("{ns:.1}"),
+            peak.map_or_else(|| dash.to_owned(), bytes),
+            peak.map_or_else(|| dash.to_owned(), times),
+        ]
+    };
+    replayed.rows.iter().map(row).collect()
+}
+
+/// Returns the figures of a replay as a table.
+pub(super) fn replay(replayed: &Replayed) -> String {
+    let values = context! {
+        replayed => Serde(replayed),
+        untrusted => replayed.untrusted(),
+        allocators => allocators(replayed, ["[", ", ", "]"], "-"),
+    };
+    render("replay.txt", include_str!("replay.txt"), values)
 }

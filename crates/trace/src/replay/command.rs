@@ -6,7 +6,7 @@ use core::error::Error;
 use std::path::{Path, PathBuf};
 
 use crate::units::bytes;
-use crate::{figures, output, replay_text};
+use crate::{figures, output, text};
 use clap::Args;
 use ephemera_recorder::Trace;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -14,7 +14,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::memory::{self, ChildOptions, MemoryMeter};
 use super::replayed::{REFERENCE, ReplayRow, Replayed, TWIN};
 use super::room::{self, needs};
-use super::{Field, ReplayProgram, parent, rounds};
+use super::{Field, ReplayProgram, parent, timed};
 
 /// The size in bytes of the smallest trace for which the replay prints that it is reading the
 /// trace.
@@ -84,7 +84,7 @@ pub fn run(
     let available = options.child.room.or_else(room::available);
     announce(&program, field.candidates.len(), available)?;
     let replayed = measure(options, &program, field, available, &trace.command)?;
-    let mut said = replay_text::table(&replayed);
+    let mut said = text::replay(&replayed);
     // The figures are written first, because printing may fail.
     let kept = figures::keep(&options.trace, program.digest, replayed);
     if let Ok(out) = &kept {
@@ -140,7 +140,7 @@ fn measure(
             Err(why) => left_out.push((candidate.key.to_owned(), why)),
         }
     }
-    let times = rounds::time(program, &timed, options.rounds, options.seed, |round| {
+    let times = timed::time(program, &timed, options.rounds, options.seed, |round| {
         bar.set_message(format!("round {round}"));
         bar.inc(1);
     })?;

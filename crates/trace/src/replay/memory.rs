@@ -73,30 +73,23 @@ pub(super) struct MemoryMeter<'a> {
     pub(super) sparse: bool,
 }
 
-/// The output of a child process that has ended, and whether the meter killed that process.
-struct ChildEnd {
-    output: Output,
-    /// Whether the meter killed the process because it exceeded the limit.
-    too_much: bool,
-}
-
 impl MemoryMeter<'_> {
     /// Plays the trace over a candidate in a child process, and returns the growth of the child's
     /// resident set. If `sparse` is set, only checks that the candidate can play. If the child was
     /// killed, a second, sparse child makes this check. The error says why the candidate cannot
     /// play.
     pub(super) fn peak_of(&self, key: &str) -> Result<MeasuredPeak, String> {
-        let ended = self.run(key, self.sparse).map_err(|error| error.to_string())?;
-        if ended.output.status.success() {
-            let peak = String::from_utf8_lossy(&ended.output.stdout).trim().parse().ok();
+        let (output, too_much) = self.run(key, self.sparse).map_err(|error| error.to_string())?;
+        if output.status.success() {
+            let peak = String::from_utf8_lossy(&output.stdout).trim().parse().ok();
             let untold = peak.is_none() && !self.sparse;
             let note = untold.then(|| "memory was not measured: the system does not report it".to_owned());
             return Ok((peak.filter(|_| !self.sparse), note));
         }
-        let why = self.why(&ended);
-        if !self.sparse && was_killed(ended.output.status) {
-            let again = self.run(key, true).map_err(|error| error.to_string())?;
-            if again.output.status.success() {
+        let why = self.why(&output, too_much);
+        if !self.sparse && was_killed(output.status) {
+            let (again, _) = self.run(key, true).map_err(|error| error.to_string())?;
+            if again.status.success() {
                 return Ok((None, Some(format!("the memory of {key} was not measured: {why}"))));
             }
         }
@@ -113,8 +106,9 @@ impl MemoryMeter<'_> {
         Ok(command)
     }
 
-    /// Runs a child process until it ends, and kills it if it exceeds the limit.
-    fn run(&self, key: &str, sparse: bool) -> io::Result<ChildEnd> {
+    /// Runs a child process until it ends, and kills it if it exceeds the limit. Returns its output,
+    /// and whether the meter killed it.
+    fn run(&self, key: &str, sparse: bool) -> io::Result<(Output, bool)> {
         let mut child = self.command(key, sparse)?.spawn()?;
         let mut too_much = false;
         // The output of 64 panicking lanes fits into the pipes if they print no backtraces.
@@ -126,20 +120,20 @@ impl MemoryMeter<'_> {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        Ok(ChildEnd { output: child.wait_with_output()?, too_much })
+        Ok((child.wait_with_output()?, too_much))
     }
 
-    /// Returns why a process failed, in words.
-    fn why(&self, ended: &ChildEnd) -> String {
-        if ended.too_much {
+    /// Returns why a process failed, in words. `too_much` says whether the meter killed it.
+    fn why(&self, output: &Output, too_much: bool) -> String {
+        if too_much {
             let limit = bytes(self.limit.unwrap_or(0));
             return format!("it took more than {limit}, most of the free memory, and was killed");
         }
-        let mut said = format!("the process ended with {}", ended.output.status);
-        if was_killed(ended.output.status) {
+        let mut said = format!("the process ended with {}", output.status);
+        if was_killed(output.status) {
             said.push_str(", most likely because memory ran out");
         }
-        let errors = String::from_utf8_lossy(&ended.output.stderr);
+        let errors = String::from_utf8_lossy(&output.stderr);
         // The message of a panic follows the line with its source position. Any other error is in
         // the last line.
         let mut lines = errors.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -164,11 +158,6 @@ fn resident(pid: u32) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn ended(command: &str, too_much: bool) -> ChildEnd {
-        let output = Command::new("sh").args(["-c", command]).output().expect("there is a shell");
-        ChildEnd { output, too_much }
-    }
-
     #[test]
     fn a_child_process_knows_its_parent() {
         let meter = MemoryMeter { trace: Path::new("a trace"), limit: None, sparse: false };
@@ -191,7 +180,8 @@ mod tests {
             ("kill -9 $$", false, "memory ran out"),
             ("kill -9 $$", true, "more than 3.0 GiB"),
         ] {
-            let said = meter.why(&ended(command, too_much));
+            let output = Command::new("sh").args(["-c", command]).output().expect("there is a shell");
+            let said = meter.why(&output, too_much);
             assert!(said.contains(told), "{said}");
         }
         assert!(resident(std::process::id()).is_some_and(|bytes| bytes > 1 << 16));

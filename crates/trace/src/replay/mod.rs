@@ -17,7 +17,6 @@ mod player;
 mod program;
 mod replayed;
 mod room;
-mod rounds;
 mod timed;
 
 use core::alloc::GlobalAlloc;
@@ -30,8 +29,7 @@ pub use self::op::{Action, ProgramOp};
 pub use self::player::{Played, Player};
 pub use self::program::ReplayProgram;
 pub use self::replayed::{REFERENCE, ReplayRow, Replayed, TWIN};
-pub use self::rounds::time;
-pub use self::timed::{Swayed, Timed};
+pub use self::timed::{Swayed, Timed, time};
 
 /// A function that creates a player of a program, and returns a function that plays the program
 /// once. The flag tells whether the player touches every page.

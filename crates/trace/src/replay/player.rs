@@ -1,4 +1,4 @@
-//! Plays a program over an allocator. The modules `rounds` and `memory` measure the time and the
+//! Plays a program over an allocator. The modules `timed` and `memory` measure the time and the
 //! memory of a play.
 
 use core::alloc::GlobalAlloc;

@@ -1,7 +1,14 @@
-//! The times of one candidate, and the differences that a few outlying rounds hide.
+//! Plays a program over all candidates in rounds. Also finds the differences that a few outlying
+//! rounds hide.
 #![forbid(unsafe_code)]
 
 use ephemera_measure::stats::{self, DRAWS, Estimate, Verdict};
+use ephemera_measure::turns;
+use rand::SeedableRng;
+use rand::rngs::Xoshiro256PlusPlus;
+
+use super::replayed::{REFERENCE, TWIN};
+use super::{Candidate, ReplayProgram};
 
 /// The times of one candidate.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +37,7 @@ pub struct Swayed {
 impl Timed {
     /// Estimates the ratio from the logarithms of the rounds' ratios. `floor` is the reference's
     /// difference from itself.
-    pub(super) fn of(logs: &[f64], ns: f64, floor: f64, seed: u64) -> Self {
+    fn of(logs: &[f64], ns: f64, floor: f64, seed: u64) -> Self {
         let ratio = ratio(logs, seed);
         let verdict = stats::verdict(&ratio, floor);
         let mut timed = Self { ratio, verdict, ns, swayed: None };
@@ -82,9 +89,59 @@ impl Swayed {
 }
 
 /// Returns the ratio and its interval for rounds whose ratios have these logarithms.
-pub(super) fn ratio(logs: &[f64], seed: u64) -> Estimate {
+fn ratio(logs: &[f64], seed: u64) -> Estimate {
     let one = Estimate { mid: 0.0, low95: 0.0, high95: 0.0, low99: 0.0, high99: 0.0 };
     stats::estimate(&[logs.to_vec()], DRAWS, seed).unwrap_or(one).map(f64::exp)
+}
+
+/// Plays the program over all candidates in rounds, and returns the figures of each candidate.
+/// Discards the times of round 0, which is a warm-up, and measures `rounds` further rounds. After
+/// each round, calls `step` with the round's number. `seed` determines the order of turns.
+///
+/// # Errors
+///
+/// Returns an error if `rounds` is 0, or if the reference is not among the candidates.
+///
+/// # Panics
+///
+/// Panics if an allocator refuses a block.
+pub fn time(
+    program: &ReplayProgram,
+    candidates: &[Candidate],
+    rounds: u32,
+    seed: u64,
+    mut step: impl FnMut(u32),
+) -> Result<Vec<Timed>, String> {
+    let place = |key: &str| candidates.iter().position(|candidate| candidate.key == key);
+    if rounds == 0 {
+        return Err("a replay needs at least one round".to_owned());
+    }
+    let reference = place(REFERENCE)
+        .ok_or_else(|| format!("no ratios without {REFERENCE}, which all others are compared with"))?;
+    let mut players: Vec<_> = candidates.iter().map(|candidate| (candidate.build)(program, false)).collect();
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut order: Vec<usize> = (0..players.len()).collect();
+    let mut samples: Vec<Vec<f64>> = vec![Vec::new(); players.len()];
+    for round in 0..=rounds {
+        turns::next_round(&mut rng, &mut order);
+        for &index in &order {
+            let busy = players[index]().busy;
+            if round > 0 {
+                samples[index].push(busy.max(1) as f64);
+            }
+        }
+        step(round);
+    }
+    let logs = |index: usize| -> Vec<f64> {
+        let pairs = samples[index].iter().zip(&samples[reference]);
+        pairs.map(|(mine, theirs)| (mine / theirs).ln()).collect()
+    };
+    let floor = place(TWIN).map_or(0.0, |twin| (ratio(&logs(twin), seed).mid - 1.0).abs());
+    let figures = (0..candidates.len()).map(|index| {
+        let ns = stats::median(&mut samples[index].clone()).unwrap_or(0.0) / program.ops.max(1) as f64;
+        Timed::of(&logs(index), ns, floor, seed)
+    });
+    Ok(figures.collect())
 }
 
 #[cfg(test)]

@@ -117,7 +117,7 @@ fn the_notes_of_a_replay_are_in_its_table_and_in_the_page() {
     replayed.rows[2].peak = Some(1 << 20);
     replayed.notes.push("1 < 2".to_owned());
     replayed.left_out.push(("slab".to_owned(), "one & two".to_owned()));
-    let table = replay_text::table(&replayed);
+    let table = text::replay(&replayed);
     for part in ["note: 1,234 blocks", "note: 1 < 2\n", "UNTRUSTED", "1.0 MiB", "left out: slab: one & two\n"]
     {
         assert!(table.contains(part), "{part}: {table}");
