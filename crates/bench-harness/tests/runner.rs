@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use bench_harness::runner::{AnswerLine, Job, Mode};
+use bench_harness::runner::{Job, Measurements, Mode};
 use serde_json::Value;
 
 /// Returns a fresh directory for the output of one test.
@@ -98,20 +98,15 @@ fn a_process_counts_the_requests_of_contenders_without_refusals_too() {
         document: None,
         document_length: 1000,
         corpus: None,
-        load: None,
-        alone: None,
         marker: out.join("turn"),
     };
     let mut command = Command::new(env!("CARGO_BIN_EXE_bench-runner"));
     let output = command.arg("--child").arg(serde_json::to_string(&job).expect("a job is JSON")).output();
     let output = output.expect("the runner starts");
     assert!(output.status.success(), "{}", text(&output.stderr));
-    let answer = text(&output.stdout);
-    let count = |line| match serde_json::from_str(line).expect("a line of the answer") {
-        AnswerLine::Refusals(count) => Some((count.contender, count.refused, count.asked)),
-        _ => None,
-    };
-    let counts: Vec<(String, u64, u64)> = answer.lines().filter_map(count).collect();
+    let answer: Measurements = serde_json::from_slice(&output.stdout).expect("the answer is JSON");
+    let counts = answer.refusals.into_iter().map(|count| (count.contender, count.refused, count.asked));
+    let counts: Vec<(String, u64, u64)> = counts.collect();
     // There are three warm-up rounds and one other, of ten requests each.
     assert_eq!(counts, ["glibc", "ringal"].map(|key| (key.to_owned(), 0, 40)));
 }

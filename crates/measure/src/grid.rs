@@ -6,6 +6,16 @@ pub fn grid<const N: usize>(head: [&str; N], rows: impl Iterator<Item = Vec<Stri
     core::iter::once(head.map(str::to_owned).to_vec()).chain(rows).collect()
 }
 
+/// A column of a table: its head, and the function that returns the cell of a row.
+pub type Column<R> = (&'static str, fn(&R) -> String);
+
+/// Returns the grid of a table with these columns.
+pub fn columns<'r, R: 'r>(columns: &[Column<R>], rows: impl IntoIterator<Item = &'r R>) -> Vec<Vec<String>> {
+    let head = columns.iter().map(|(head, _)| (*head).to_owned()).collect();
+    let cells = |row| columns.iter().map(|(_, cell)| cell(row)).collect();
+    core::iter::once(head).chain(rows.into_iter().map(cells)).collect()
+}
+
 /// Returns a grid as lines for a terminal, with each column as wide as its widest cell. The columns
 /// for which `right` returns true are aligned to the right. With `rule`, a line of dashes follows
 /// the head.
@@ -50,7 +60,10 @@ mod tests {
     #[test]
     fn columns_are_aligned_and_cells_of_markdown_are_escaped() {
         let rows = [["ccc", "–", "x|y"]].map(|row| row.map(str::to_owned).to_vec());
-        let grid = grid(["a", "bb", ""], rows.into_iter());
+        let grid = grid(["a", "bb", ""], rows.clone().into_iter());
+        let cell: [Column<Vec<String>>; 3] =
+            [("a", |row| row[0].clone()), ("bb", |row| row[1].clone()), ("", |row| row[2].clone())];
+        assert_eq!(columns(&cell, &rows), grid);
         assert_eq!(aligned(&grid, |_| false, true), "a    bb\n---  --  ---\nccc  –   x|y\n");
         assert_eq!(aligned(&grid, |column| column == 1, false), "a    bb\nccc   –  x|y\n");
         assert_eq!(piped(&grid), "| a | bb |  |\n|---|---|---|\n| ccc | – | x\\|y |\n");

@@ -10,6 +10,7 @@ use minijinja::value::{Serde, Value};
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, escape_formatter};
 use serde::Serialize;
 
+use crate::grid::{aligned, piped};
 pub use crate::picture::escaped;
 
 /// The style sheet, with colours and sizes for light and dark screens and for paper.
@@ -27,9 +28,10 @@ pub fn page(title: &str, body: &str) -> String {
     )
 }
 
-/// Returns the environment of templates. In a template whose name ends in `.html`, it escapes texts
-/// as [`escaped`] does, unless the template marks a text as `safe`. Templates can call the function
-/// [`table`]. A line that contains only a statement leaves no line in the output.
+/// Returns the environment of templates. It escapes texts as [`escaped`] does in a template whose
+/// name ends in `.html`, unless the template marks a text as `safe`. The function `table` is
+/// [`table`], `piped` is [`piped`], and `lines` returns a table as lines for a terminal, with a line
+/// of dashes below the head. A line that has only a statement leaves no line in the output.
 ///
 /// # Panics
 ///
@@ -49,17 +51,19 @@ pub fn environment() -> Environment<'static> {
     environment.add_function("table", |label: &str, grid: Vec<Vec<String>>| {
         Value::from_safe_string(table(label, &grid))
     });
+    environment.add_function("lines", |grid: Vec<Vec<String>>| aligned(&grid, |_| false, true));
+    environment.add_function("piped", |grid: Vec<Vec<String>>| piped(&grid));
     environment
 }
 
-/// Fills in a template of HTML.
+/// Fills in a template. Texts are escaped if `name` ends in `.html`.
 ///
 /// # Panics
 ///
 /// Panics if the template has a fault or uses a variable that `context` lacks. Templates are
 /// compiled in, and tests fill them in.
-pub fn render(template: &str, context: &impl Serialize) -> String {
-    let filled = environment().render_named_str("page.html", template, Serde(context));
+pub fn render(name: &str, template: &str, context: &impl Serialize) -> String {
+    let filled = environment().render_named_str(name, template, Serde(context));
     filled.expect("the template fits its context")
 }
 
@@ -109,7 +113,15 @@ mod tests {
     fn a_template_escapes_texts_and_has_tables() {
         let template = "{% for text in texts %}\n<p>{{ text }}</p>{{ text|safe }}\n{% endfor %}\n{{ table(\"a\", grid) }}";
         let grid = [vec!["x<y".to_owned()]];
-        let page = render(template, &serde_json::json!({"texts": ["a/b <i>"], "grid": grid}));
+        let page = render("page.html", template, &serde_json::json!({"texts": ["a/b <i>"], "grid": grid}));
         assert_eq!(page, format!("<p>a/b &lt;i&gt;</p>a/b <i>\n{}", table("a", &grid)));
+    }
+
+    #[test]
+    fn a_template_of_text_escapes_nothing_and_has_tables() {
+        let grid = [vec!["a".to_owned()], vec!["x<y".to_owned()]];
+        let text =
+            render("page.txt", "{{ lines(grid) }}{{ piped(grid) }}", &serde_json::json!({"grid": grid}));
+        assert_eq!(text, "a\n---\nx<y\n| a |\n|---|\n| x<y |\n");
     }
 }

@@ -1,14 +1,14 @@
 //! The tables of workloads that run each contender in its own process: the resident memory after a
 //! burst (S12), and that of an ageing heap (S13).
 
-use ephemera_measure::grid;
+use ephemera_measure::grid::{Column, columns};
 use serde_json::{Value, json};
 
 use super::bars::JUDGED_AT;
 use super::cells::dash;
 use super::model::{ReportRow, ReportTable};
-use crate::runner::AloneRun;
-use crate::workloads::{AfterBurst, SHOWN};
+use crate::runner::{AloneRun, Latencies};
+use crate::workloads::{AfterBurst, AloneFigures, SHOWN};
 
 /// The largest resident memory, in bytes, with which a contender counts as having returned its
 /// memory one second after the burst.
@@ -60,7 +60,7 @@ fn moments(table: &ReportTable) -> Vec<f64> {
 
 /// Returns the rows of cells, with the head first.
 pub(super) fn grid(table: &ReportTable) -> Vec<Vec<String>> {
-    if table.spec.is_burst() { burst_grid(table) } else { ageing_grid(table) }
+    if table.spec.is_burst() { burst_grid(table) } else { columns(&AGEING, &table.rows) }
 }
 
 fn burst_grid(table: &ReportTable) -> Vec<Vec<String>> {
@@ -88,43 +88,32 @@ fn burst_grid(table: &ReportTable) -> Vec<Vec<String>> {
     core::iter::once(head).chain(table.rows.iter().map(row)).collect()
 }
 
-fn ageing_grid(table: &ReportTable) -> Vec<Vec<String>> {
-    let head = [
-        "allocator",
-        "million calls a second",
-        "p50 ns",
-        "p99 ns",
-        "p99.9 ns",
-        "longest µs",
-        "mean MiB",
-        "peak MiB",
-        "peak/live",
-        "MiB at the end",
-        "notes",
-    ];
-    let row = |row: &ReportRow| {
-        let run = row.run(None);
-        let tail = row.latencies.as_ref();
-        let mean = |run: &AloneRun| {
-            run.figures.held.iter().map(|held| held.taken).sum::<u64>() / run.figures.held.len().max(1) as u64
-        };
-        let share =
-            |run: &AloneRun| format!("{:.2}", run.figures.peak as f64 / run.figures.peak_live.max(1) as f64);
-        vec![
-            row.named(),
-            dash(run, |run| format!("{:.1}", run.figures.ops as f64 / run.figures.seconds / 1e6)),
-            dash(tail, |tail| tail.p50.to_string()),
-            dash(tail, |tail| tail.p99.to_string()),
-            dash(tail, |tail| tail.p999.to_string()),
-            dash(tail, |tail| format!("{:.1}", tail.max as f64 / 1e3)),
-            dash(run, |run| mib(mean(run))),
-            dash(run, |run| mib(run.figures.peak)),
-            dash(run, share),
-            dash(run.and_then(|run| run.figures.held.last()), |held| mib(held.taken)),
-            note(row),
-        ]
-    };
-    grid::grid(head, table.rows.iter().map(row))
+const AGEING: [Column<ReportRow>; 11] = [
+    ("allocator", ReportRow::named),
+    ("million calls a second", |row| of_run(row, |run| format!("{:.1}", run.ops as f64 / run.seconds / 1e6))),
+    ("p50 ns", |row| of_tail(row, |tail| tail.p50.to_string())),
+    ("p99 ns", |row| of_tail(row, |tail| tail.p99.to_string())),
+    ("p99.9 ns", |row| of_tail(row, |tail| tail.p999.to_string())),
+    ("longest µs", |row| of_tail(row, |tail| format!("{:.1}", tail.max as f64 / 1e3))),
+    ("mean MiB", |row| of_run(row, |run| mib(mean(run)))),
+    ("peak MiB", |row| of_run(row, |run| mib(run.peak))),
+    ("peak/live", |row| of_run(row, |run| format!("{:.2}", run.peak as f64 / run.peak_live.max(1) as f64))),
+    ("MiB at the end", |row| {
+        dash(row.run(None).and_then(|run| run.figures.held.last()), |held| mib(held.taken))
+    }),
+    ("notes", note),
+];
+
+fn of_run(row: &ReportRow, show: impl Fn(&AloneFigures) -> String) -> String {
+    dash(row.run(None), |run| show(&run.figures))
+}
+
+fn of_tail(row: &ReportRow, show: impl Fn(&Latencies) -> String) -> String {
+    dash(row.latencies.as_ref(), show)
+}
+
+fn mean(run: &AloneFigures) -> u64 {
+    run.held.iter().map(|held| held.taken).sum::<u64>() / run.held.len().max(1) as u64
 }
 
 /// Returns the text that explains the figures.
@@ -174,7 +163,7 @@ mod tests {
     use super::*;
     use crate::contenders;
     use crate::host::Host;
-    use crate::runner::{ContenderState, WorkloadOutcome};
+    use crate::runner::{ContenderState, Measurements, WorkloadOutcome};
     use crate::workloads::{AloneFigures, ResidentAt, WorkloadSpec, catalogue};
 
     /// Returns the table of a burst that only glibc ran. One second after the burst, its two
@@ -198,8 +187,9 @@ mod tests {
         let spec = catalogue().into_iter().find(WorkloadSpec::is_burst).expect("S12 is there");
         let entries = contenders::of(spec.class);
         let states = [("glibc".to_owned(), ContenderState::Ran)].into();
-        let mut outcome = WorkloadOutcome::new(spec, states);
-        outcome.alone = [(AfterBurst::Asleep, asleep), (AfterBurst::Working, working)].map(run).to_vec();
+        let alone = [(AfterBurst::Asleep, asleep), (AfterBurst::Working, working)].map(run).to_vec();
+        let measured = Measurements { alone, ..Measurements::default() };
+        let outcome = WorkloadOutcome { spec, states, measured };
         let mut table = ReportTable::new(&outcome, &entries, &Host::here(&[]), 1);
         assert_eq!(table.rows.len(), entries.len() - 1, "the reference has one row");
         table.rows.retain(|row| row.key == "glibc");

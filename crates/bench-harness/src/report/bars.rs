@@ -101,7 +101,7 @@ pub fn bars() -> Vec<Bar> {
 pub fn judge(bars: &[Bar], outcomes: &[WorkloadOutcome], seed: u64) -> Vec<Bar> {
     let mut judged = Vec::new();
     for outcome in outcomes {
-        let rounds = Rounds::new(&outcome.samples, ALWAYS[VOID], seed);
+        let rounds = Rounds::new(&outcome.measured.samples, ALWAYS[VOID], seed);
         let ran = |key: &str| outcome.states.get(key).is_some_and(|state| state.ran());
         for mut bar in bars.iter().filter(|bar| bar.workload == outcome.spec.id).cloned() {
             let of = bar.of;
@@ -112,7 +112,8 @@ pub fn judge(bars: &[Bar], outcomes: &[WorkloadOutcome], seed: u64) -> Vec<Bar> 
                 BarLimit::Held { after, measured, .. } => {
                     let wanted =
                         |run: &&AloneRun| ran(of) && run.contender == of && run.after == Some(*after);
-                    *measured = outcome.alone.iter().find(wanted).and_then(|run| run.taken_at(JUDGED_AT));
+                    let run = outcome.measured.alone.iter().find(wanted);
+                    *measured = run.and_then(|run| run.taken_at(JUDGED_AT));
                 }
             }
             judged.push(bar);

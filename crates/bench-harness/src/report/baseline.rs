@@ -8,19 +8,20 @@
 use std::fs;
 use std::path::Path;
 
-use ephemera_measure::grid::{self, piped};
+use ephemera_measure::grid::{Column, columns};
+use ephemera_measure::page::render;
 use ephemera_measure::summary::{FORMAT, SummaryRow, SummaryTable};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::cells::{interval, lines};
+use super::cells::interval;
 use super::model::{BenchReport, ReportRow, ReportTable};
 use crate::contenders::ALWAYS;
 use crate::host::Host;
 use crate::stats::{self, Estimate, Verdict, verdict};
 
 /// The text that explains the columns.
-pub(super) const LEGEND: &str = "then, now: the ratio to the reference in each run. change: now divided by then, below 1 is faster than before. \
+const LEGEND: &str = "then, now: the ratio to the reference in each run. change: now divided by then, below 1 is faster than before. \
 Two runs have no pairs, so the change includes those of the build, the load and the reference. It has a verdict if the \
 99 % interval excludes 1 and the change exceeds 1 % and three times the reference's difference from itself.";
 
@@ -62,6 +63,18 @@ pub struct Change {
     /// Whether the reference differed from itself in at least one of the two tables.
     pub untrusted: bool,
 }
+
+const COLUMNS: [Column<Change>; 7] = [
+    ("workload", |change| change.workload.clone()),
+    ("allocator", |change| change.name.to_owned()),
+    ("then (95 %)", |change| interval(change.then)),
+    ("now (95 %)", |change| interval(change.now)),
+    ("change (95 %)", |change| interval(change.change)),
+    ("verdict", |change| change.verdict.word().to_owned()),
+    ("", |change| if change.untrusted { UNTRUSTED } else { "" }.to_owned()),
+];
+
+const UNTRUSTED: &str = "untrusted: the reference differed from itself";
 
 /// Writes an estimate as an object of `summary.json`.
 fn shown<S: Serializer>(e: &Estimate, to: S) -> Result<S::Ok, S::Error> {
@@ -229,27 +242,9 @@ impl Comparison {
         self.missing.push(format!("{} {key}: {what}", table.spec.id));
     }
 
-    /// Returns the head and the cells of the table of changes.
-    pub(super) fn grid(&self) -> Vec<Vec<String>> {
-        let head = ["workload", "allocator", "then (95 %)", "now (95 %)", "change (95 %)", "verdict", ""];
-        let rows = self.changes.iter().map(|change| {
-            let doubt = if change.untrusted { "untrusted: the reference differed from itself" } else { "" };
-            vec![
-                change.workload.clone(),
-                change.name.to_owned(),
-                interval(change.then),
-                interval(change.now),
-                interval(change.change),
-                change.verdict.word().to_owned(),
-                doubt.to_owned(),
-            ]
-        });
-        grid::grid(head, rows)
-    }
-
     /// Returns the title of the comparison: the earlier commit, and the numbers of rows that are
     /// faster and slower.
-    pub(super) fn title(&self) -> String {
+    fn title(&self) -> String {
         let count = |word| self.changes.iter().filter(|change| change.verdict == word).count();
         let (faster, slower) = (count(Verdict::Faster), count(Verdict::Slower));
         format!(
@@ -259,24 +254,21 @@ impl Comparison {
         )
     }
 
+    /// Returns the values of the comparison for the templates.
+    pub(super) fn shown(&self) -> Value {
+        json!({
+            "title": self.title(),
+            "differs": self.differs,
+            "grid": columns(&COLUMNS, &self.changes),
+            "missing": self.missing,
+            "legend": LEGEND,
+        })
+    }
+
     /// Returns the comparison for a terminal.
     pub fn terminal(&self) -> String {
-        let differs = after("!! differs in ", &self.differs);
-        let missing = after("missing: ", &self.missing);
-        format!("\n{}\n{differs}{}{missing}{LEGEND}\n", self.title(), lines(&self.grid()))
+        render("changes.txt", include_str!("changes.txt"), &self.shown())
     }
-
-    /// Returns the comparison for the Markdown page.
-    pub fn markdown(&self) -> String {
-        let differs = after("* **Differs** in ", &self.differs);
-        let missing = after("* Missing: ", &self.missing);
-        format!("\n## {}\n\n{differs}{missing}\n{}\n{LEGEND}\n", self.title(), piped(&self.grid()))
-    }
-}
-
-/// Returns lines of text, each after `prefix`.
-fn after(prefix: &str, lines: &[String]) -> String {
-    lines.iter().map(|line| format!("{prefix}{line}\n")).collect()
 }
 
 /// Returns the reason why the earlier run has no ratio for a row.

@@ -1,8 +1,6 @@
 //! Formats figures as the cells of tables.
 #![forbid(unsafe_code)]
 
-use ephemera_measure::grid::aligned;
-
 use crate::stats::Estimate;
 
 /// Returns a number of bytes as text, in a readable unit.
@@ -31,11 +29,6 @@ pub(super) fn interval(e: Estimate) -> String {
 /// Returns a value as `show` prints it, or a dash if there is none.
 pub(super) fn dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "–".to_owned(), show)
-}
-
-/// Returns a table as lines for a terminal, with a line of dashes below the head.
-pub(super) fn lines(grid: &[Vec<String>]) -> String {
-    aligned(grid, |_| false, true)
 }
 
 #[cfg(test)]

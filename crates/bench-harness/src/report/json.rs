@@ -119,7 +119,7 @@ pub fn summary(report: &BenchReport) -> Result<Value, serde_json::Error> {
 ///
 /// Returns an error if writing fails.
 pub fn write_samples(outcomes: &[WorkloadOutcome], out: &mut dyn Write) -> io::Result<()> {
-    for sample in outcomes.iter().flat_map(|outcome| &outcome.samples) {
+    for sample in outcomes.iter().flat_map(|outcome| &outcome.measured.samples) {
         serde_json::to_writer(&mut *out, sample)?;
         out.write_all(b"\n")?;
     }

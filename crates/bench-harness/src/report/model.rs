@@ -3,7 +3,7 @@
 use super::bars::{Bar, bars, judge};
 use super::pairs::{Pairs, Rounds};
 use crate::calibrate::Calibration;
-use crate::contenders::{Entry, REFERENCE, TWIN, VOID};
+use crate::contenders::{ALWAYS, Entry, REFERENCE, TWIN, VOID};
 use crate::host::Host;
 use crate::runner::{AloneRun, ContenderState, HeldAt, Latencies, PeakMemory, RefusalCount, WorkloadOutcome};
 use crate::stats::{Estimate, Verdict, verdict};
@@ -103,29 +103,25 @@ impl ReportTable {
     /// without rounds has no row for the reference's second entry, because it does not compare
     /// contenders with the reference.
     pub fn new(outcome: &WorkloadOutcome, entries: &[Entry], host: &Host, seed: u64) -> Self {
-        let key = |index: usize| entries[index].key;
-        let rounds = Rounds::new(&outcome.samples, key(VOID), seed);
-        let aa = rounds.ratio(key(TWIN), key(REFERENCE), Pairs::Whole);
+        let rounds = Rounds::new(&outcome.measured.samples, ALWAYS[VOID], seed);
+        let aa = rounds.ratio(ALWAYS[TWIN], ALWAYS[REFERENCE], Pairs::Whole);
         let floor = aa.map_or(0.0, |aa| (aa.mid - 1.0).abs());
-        let trusted = aa.is_some_and(|aa| is_trusted(&aa));
-        let rows = entries
-            .iter()
-            .enumerate()
-            .filter(|(index, _)| *index != TWIN || !outcome.spec.is_alone())
-            .map(|(index, entry)| row(outcome, &rounds, (index, entry), entries, floor));
-        let mut rows: Vec<ReportRow> = rows.collect();
-        for row in &mut rows {
-            let version = host.contenders.iter().find(|(name, _)| name == row.name);
-            row.version = version.map(|(_, version)| version.clone()).unwrap_or_default();
-        }
+        let rows = entries.iter().enumerate();
+        let rows = rows.filter(|(index, _)| *index != TWIN || !outcome.spec.is_alone());
         Self {
             spec: outcome.spec.clone(),
-            ops_per_sample: outcome.units.map(|units| units * outcome.ops_per_unit),
+            ops_per_sample: outcome.measured.size.map(|size| size.units * size.ops_per_unit),
             aa,
-            trusted,
+            trusted: aa.is_some_and(|aa| is_trusted(&aa)),
             contaminated: rounds.contaminated(),
-            rows,
+            rows: rows.map(|(index, entry)| row(outcome, &rounds, host, (index, entry), floor)).collect(),
         }
+    }
+
+    /// Returns the anchor of the table in the page.
+    pub(super) fn anchor(&self) -> String {
+        let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+        format!("w-{}", self.spec.id.chars().map(plain).collect::<String>())
     }
 
     /// Returns the row of the contender with this key, or `None` if the table has no such row.
@@ -135,6 +131,11 @@ impl ReportTable {
 }
 
 impl ReportRow {
+    /// Returns whether the row is the reference's.
+    pub(super) fn is_reference(&self) -> bool {
+        self.key == ALWAYS[REFERENCE]
+    }
+
     /// Returns memory over time, which is empty if it was not recorded.
     pub(super) fn over_time(&self) -> &[HeldAt] {
         self.memory.as_ref().map(|memory| memory.over_time.as_slice()).unwrap_or_default()
@@ -164,23 +165,23 @@ impl ReportRow {
 fn row(
     outcome: &WorkloadOutcome,
     rounds: &Rounds<'_>,
+    host: &Host,
     (index, entry): (usize, &Entry),
-    entries: &[Entry],
     floor: f64,
 ) -> ReportRow {
-    let key = entry.key;
+    let (key, measured) = (entry.key, &outcome.measured);
     let state = outcome.states.get(key).cloned().unwrap_or_default();
     let shown = state.ran();
-    let reference = entries[REFERENCE].key;
-    let ratio = rounds.ratio(key, reference, Pairs::Whole).filter(|_| shown);
-    let memory = outcome.memory.iter().find(|memory| memory.contender == key).filter(|_| index != VOID);
+    let version = host.contenders.iter().find(|(name, _)| name == entry.info.name);
+    let ratio = rounds.ratio(key, ALWAYS[REFERENCE], Pairs::Whole).filter(|_| shown);
+    let memory = measured.memory.iter().find(|memory| memory.contender == key).filter(|_| index != VOID);
     let alone = outcome.spec.is_alone();
-    let latencies = outcome.latencies.iter().find(|latencies| latencies.contender == key);
-    let runs = outcome.alone.iter().filter(|run| shown && run.contender == key);
+    let latencies = measured.latencies.iter().find(|latencies| latencies.contender == key);
+    let runs = measured.alone.iter().filter(|run| shown && run.contender == key);
     ReportRow {
         key,
         name: entry.info.name,
-        version: String::new(),
+        version: version.map(|(_, version)| version.clone()).unwrap_or_default(),
         ratio,
         verdict: ratio
             .filter(|_| index > REFERENCE)
@@ -188,9 +189,9 @@ fn row(
         ns: rounds.cost(key).filter(|_| shown),
         least_ns: rounds.least(key).filter(|_| shown),
         net_ns: rounds.net_cost(key).filter(|_| shown && index != VOID),
-        net_ratio: rounds.ratio(key, reference, Pairs::Net).filter(|_| shown && index != VOID),
+        net_ratio: rounds.ratio(key, ALWAYS[REFERENCE], Pairs::Net).filter(|_| shown && index != VOID),
         memory: memory.cloned(),
-        refused: refused(&outcome.refusals, key).filter(|_| shown),
+        refused: refused(&measured.refusals, key).filter(|_| shown),
         latencies: latencies.filter(|_| shown || !alone).cloned(),
         runs: runs.cloned().collect(),
         notes: entry.info.notes,
@@ -221,12 +222,6 @@ impl BenchReport {
     /// Evaluates the bars on all outcomes.
     pub fn judge(&mut self, outcomes: &[WorkloadOutcome]) {
         self.bars = judge(&bars(), outcomes, self.seed);
-    }
-
-    /// Returns the number of bars that were met, and the number of bars that could be evaluated.
-    pub(super) fn bars_met(&self) -> (usize, usize) {
-        let judged: Vec<bool> = self.bars.iter().filter_map(Bar::met).collect();
-        (judged.iter().filter(|met| **met).count(), judged.len())
     }
 }
 

@@ -2,8 +2,14 @@
 //! do the same. At 1 the threads do not slow each other down. At one half, two threads achieve as
 //! much as one.
 
+use ephemera_measure::grid::{Column, columns};
+use ephemera_measure::picture::{Forest, ForestLine};
+use serde_json::{Value, json};
+
+use super::cells::ns;
 use super::model::{BenchReport, ReportTable};
 use crate::contenders::VOID;
+use crate::stats::Estimate;
 
 /// The workload with a single thread.
 const ALONE: &str = "S9/larson/1";
@@ -15,45 +21,59 @@ fn together(threads: usize) -> String {
     format!("S9/larson/{threads}")
 }
 
-/// The scaling of one workload.
-#[derive(Clone, Debug)]
-pub(super) struct Scaling<'a> {
-    /// The workload with several threads.
-    pub(super) together: &'a ReportTable,
-    pub(super) threads: usize,
-    /// The contenders that ran both workloads, with their costs.
-    pub(super) rows: Vec<Paces<'a>>,
-}
-
 /// The costs of one thread's operation over one contender, in nanoseconds: while the thread runs
 /// alone, and while other threads do the same.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Paces<'a> {
-    pub(super) name: &'a str,
-    pub(super) alone: f64,
-    pub(super) together: f64,
+struct Paces {
+    name: &'static str,
+    alone: f64,
+    together: f64,
 }
 
-impl Paces<'_> {
+const COLUMNS: [Column<Paces>; 4] = [
+    ("allocator", |row| row.name.to_owned()),
+    ("ns/op alone", |row| ns(row.alone)),
+    ("ns/op together", |row| ns(row.together)),
+    ("alone/together", |row| format!("{:.2}", row.share())),
+];
+
+impl Paces {
     /// Returns the cost on one thread alone divided by the cost while other threads do the same.
-    pub(super) fn share(&self) -> f64 {
+    fn share(&self) -> f64 {
         self.alone / self.together
+    }
+
+    fn line(&self) -> ForestLine<'static> {
+        let share = self.share();
+        let ratio = Estimate { mid: share, low95: share, high95: share, low99: share, high99: share };
+        ForestLine { name: self.name, ratio, verdict: None }
     }
 }
 
-/// Returns the scaling for each of [`THREADS`] for which the run has both workloads.
-pub(super) fn scaling(report: &BenchReport) -> Vec<Scaling<'_>> {
+/// Returns the scaling, as a picture and a table, for each of [`THREADS`] for which the run has both
+/// workloads.
+pub(super) fn scaling(report: &BenchReport) -> Vec<Value> {
     let find = |id: &str| report.tables.iter().find(|table| table.spec.id == id);
-    let of = |threads| {
-        let (alone, together) = (find(ALONE)?, find(&together(threads))?);
-        let paces =
-            together.rows.iter().enumerate().filter(|(index, _)| *index != VOID).filter_map(|(_, row)| {
-                Some(Paces { name: row.name, alone: alone.row(row.key)?.ns?, together: row.ns? })
-            });
-        let rows: Vec<Paces<'_>> = paces.collect();
-        (!rows.is_empty()).then_some(Scaling { together, threads, rows })
-    };
-    THREADS.into_iter().filter_map(of).collect()
+    THREADS.into_iter().filter_map(|threads| of(find(ALONE)?, find(&together(threads))?, threads)).collect()
+}
+
+/// Returns `None` if no contender ran both workloads.
+fn of(alone: &ReportTable, together: &ReportTable, threads: usize) -> Option<Value> {
+    let paces =
+        together.rows.iter().enumerate().filter(|(index, _)| *index != VOID).filter_map(|(_, row)| {
+            Some(Paces { name: row.name, alone: alone.row(row.key)?.ns?, together: row.ns? })
+        });
+    let rows: Vec<Paces> = paces.collect();
+    let plot = Forest(rows.iter().map(Paces::line).collect());
+    let title = format!("{}: time of one thread alone divided by its time among {threads}", together.spec.id);
+    (!rows.is_empty()).then(|| {
+        json!({
+            "threads": threads,
+            "title": together.spec.title,
+            "picture": plot.inline(&title),
+            "grid": columns(&COLUMNS, &rows),
+        })
+    })
 }
 
 #[cfg(test)]

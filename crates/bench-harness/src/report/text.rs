@@ -1,28 +1,30 @@
-//! The tables as text: aligned for a terminal, and as a Markdown page. Both have the same cells.
+//! The tables as cells, and the texts that show them: a terminal's and the Markdown page's.
 
-use core::fmt::Write;
-
-use ephemera_measure::grid::{self, piped};
+use ephemera_measure::grid::{Column, columns, grid as headed};
+use ephemera_measure::page::render;
+use serde_json::{Value, json};
 
 use super::alone;
-use super::cells::{bytes, dash, interval, lines, ns};
-use super::matrix::Matrix;
+use super::bars::Bar;
+use super::baseline::Comparison;
+use super::cells::{bytes, dash, interval, ns};
+use super::matrix::matrices;
 use super::model::{BenchReport, ReportRow, ReportTable};
-use crate::contenders::REFERENCE;
 use crate::os;
 use crate::runner::{ContenderState, Latencies};
+use crate::stats::Estimate;
 use crate::workloads::WorkloadSpec;
 
-const HEAD: [&str; 9] = [
-    "allocator",
-    "ratio (95 % CI)",
-    "verdict",
-    "ns/op",
-    "net ns",
-    "net ratio (95 % CI)",
-    "peak",
-    "peak/live",
-    "notes",
+const COLUMNS: [Column<ReportRow>; 9] = [
+    ("allocator", ReportRow::named),
+    ("ratio (95 % CI)", |row| ratio(row, row.ratio)),
+    ("verdict", verdict),
+    ("ns/op", |row| dash(row.ns, ns)),
+    ("net ns", |row| dash(row.net_ns, ns)),
+    ("net ratio (95 % CI)", |row| ratio(row, row.net_ratio)),
+    ("peak", peak),
+    ("peak/live", peak_of_live),
+    ("notes", ReportRow::note),
 ];
 
 /// The smallest peak of live bytes for which a table shows the peak memory as a multiple of the
@@ -30,47 +32,35 @@ const HEAD: [&str; 9] = [
 const SHARE_FROM: u64 = 64 * 1024;
 
 /// The text that explains the columns. A report prints it once.
-pub(super) const LEGEND: &str = "ratio: median of paired ratios to the reference, below 1 is faster. net: the ratio without the cost of the \
+const LEGEND: &str = "ratio: median of paired ratios to the reference, below 1 is faster. net: the ratio without the cost of the \
 loop. peak: bytes taken from the system in a separate process; `*`: counted by a backing allocator, otherwise the \
 growth of the resident set. `–`: cannot run this workload.";
 
-fn cells(row: &ReportRow, reference: bool) -> Vec<String> {
-    let ratio = if reference { "1.000".to_owned() } else { dash(row.ratio, interval) };
-    let net = if reference { "1.000".to_owned() } else { dash(row.net_ratio, interval) };
-    let verdict = match (&row.state, reference) {
-        (ContenderState::Crashed(_), _) => "crashed".to_owned(),
-        (ContenderState::Wrong(_), _) => "wrong".to_owned(),
-        (_, true) => "ref".to_owned(),
-        _ => dash(row.verdict, |verdict| verdict.word().to_owned()),
-    };
-    let memory = row.memory.as_ref();
-    // With few live bytes, the multiple would mostly show the fixed size of the library.
-    let live = memory.filter(|memory| memory.peak_live >= SHARE_FROM);
-    vec![
-        row.named(),
-        ratio,
-        verdict,
-        dash(row.ns, ns),
-        dash(row.net_ns, ns),
-        net,
-        dash(memory, |memory| bytes(memory.peak) + if memory.exact { "*" } else { "" }),
-        dash(live, |memory| format!("{:.2}", memory.peak as f64 / memory.peak_live as f64)),
-        row.note(),
-    ]
+fn ratio(row: &ReportRow, ratio: Option<Estimate>) -> String {
+    if row.is_reference() { "1.000".to_owned() } else { dash(ratio, interval) }
 }
 
-/// Returns the rows of cells of a table, with the head first.
-pub(super) fn grid(table: &ReportTable) -> Vec<Vec<String>> {
-    if table.spec.is_alone() {
-        return alone::grid(table);
+fn verdict(row: &ReportRow) -> String {
+    match &row.state {
+        ContenderState::Crashed(_) | ContenderState::Wrong(_) => row.state.told().0.to_owned(),
+        _ if row.is_reference() => "ref".to_owned(),
+        _ => dash(row.verdict, |verdict| verdict.word().to_owned()),
     }
-    let reference = table.rows.get(REFERENCE).map(|row| row.key);
-    grid::grid(HEAD, table.rows.iter().map(|row| cells(row, Some(row.key) == reference)))
+}
+
+fn peak(row: &ReportRow) -> String {
+    dash(row.memory.as_ref(), |memory| bytes(memory.peak) + if memory.exact { "*" } else { "" })
+}
+
+fn peak_of_live(row: &ReportRow) -> String {
+    // With few live bytes, the multiple would mostly show the fixed size of the library.
+    let memory = row.memory.as_ref().filter(|memory| memory.peak_live >= SHARE_FROM);
+    dash(memory, |memory| format!("{:.2}", memory.peak as f64 / memory.peak_live as f64))
 }
 
 /// Returns a line that states the load, and the latencies of a table as rows. Returns `None` if the
 /// table has no latencies, or if its own rows show them.
-pub(super) fn latencies(table: &ReportTable) -> Option<(String, Vec<Vec<String>>)> {
+fn latencies(table: &ReportTable) -> Option<(String, Vec<Vec<String>>)> {
     let measured = || table.rows.iter().filter_map(|row| Some((row.name, row.latencies.as_ref()?)));
     let (_, first) = measured().next().filter(|_| !table.spec.is_alone())?;
     let line = match first.rate {
@@ -85,7 +75,12 @@ pub(super) fn latencies(table: &ReportTable) -> Option<(String, Vec<Vec<String>>
         [name.to_owned(), micros(of.p50), micros(of.p99), micros(of.p999), micros(of.max)].to_vec()
     };
     let head = ["allocator", "p50 µs", "p99 µs", "p99.9 µs", "longest µs"];
-    Some((line, grid::grid(head, measured().map(cells))))
+    Some((line, headed(head, measured().map(cells))))
+}
+
+/// Returns the share of contaminated rounds in per cent, if it is large.
+fn contaminated(table: &ReportTable) -> Option<String> {
+    (table.contaminated > 0.2).then(|| format!("{:.0}", table.contaminated * 100.0))
 }
 
 fn heading(table: &ReportTable) -> String {
@@ -94,20 +89,54 @@ fn heading(table: &ReportTable) -> String {
         return format!("{id}: {title}");
     }
     let aa = table.aa.map_or("not run".to_owned(), interval);
-    let mut line = format!("{id}: {title}; ns per {op}; A/A {aa}");
-    if table.contaminated > 0.2 {
-        let _ = write!(line, "; {:.0} % of rounds contaminated", table.contaminated * 100.0);
-    }
-    line
+    let dirty = contaminated(table).map(|share| format!("; {share} % of rounds contaminated"));
+    format!("{id}: {title}; ns per {op}; A/A {aa}{}", dirty.unwrap_or_default())
 }
 
-pub(super) const UNTRUSTED: &str = "UNTRUSTED: the reference differs from itself in this table";
+const UNTRUSTED: &str = "UNTRUSTED: the reference differs from itself in this table";
 
-pub(super) fn bar_grid(report: &BenchReport) -> Vec<Vec<String>> {
+/// Returns the values of a table for the templates.
+fn shown(table: &ReportTable) -> Value {
+    let alone = table.spec.is_alone();
+    json!({
+        "id": table.spec.id,
+        "anchor": table.anchor(),
+        "title": table.spec.title,
+        "op": table.spec.op,
+        "heading": heading(table),
+        "aa": table.aa.map(|aa| format!("{:.3}, {:.3} to {:.3}", aa.mid, aa.low95, aa.high95)),
+        "legend": alone.then(|| alone::legend(table)),
+        "untrusted": (!alone && !table.trusted).then_some(UNTRUSTED),
+        "contaminated": contaminated(table),
+        "grid": if alone { alone::grid(table) } else { columns(&COLUMNS, &table.rows) },
+        "latencies": latencies(table),
+    })
+}
+
+/// Returns the values of the bars for the templates, or `None` if there are none.
+fn bars(report: &BenchReport) -> Option<Value> {
     let head = ["workload", "allocator", "against", "costs", "at most", "measured (95 % CI)", ""];
     let row = |key: &str| report.tables.iter().find_map(|table| table.row(key));
     let name = |key: &str| row(key).map_or(key, |row| row.name).to_owned();
-    grid::grid(head, report.bars.iter().map(|bar| bar.cells(name)))
+    let grid = headed(head, report.bars.iter().map(|bar| bar.cells(name)));
+    let judged: Vec<bool> = report.bars.iter().filter_map(Bar::met).collect();
+    let met = judged.iter().filter(|met| **met).count();
+    (!report.bars.is_empty()).then(|| json!({"met": met, "judged": judged.len(), "grid": grid}))
+}
+
+/// Returns the values of a report that the templates of all its texts and pages have.
+pub(super) fn values(report: &BenchReport, comparison: Option<&Comparison>) -> Value {
+    json!({
+        "mode": report.mode,
+        "host": report.host,
+        "facts": host_block(report),
+        "changes": comparison.map(Comparison::shown),
+        "matrices": matrices(report),
+        "bars": bars(report),
+        "tables": report.tables.iter().map(shown).collect::<Vec<_>>(),
+        "alone": report.alone.iter().map(shown).collect::<Vec<_>>(),
+        "legend": LEGEND,
+    })
 }
 
 /// Returns a text that says how the process is pinned, and which kinds of interference this system
@@ -122,112 +151,33 @@ fn isolation() -> String {
 }
 
 /// Returns the facts about the host and its costs, each with a name.
-pub fn host_block(report: &BenchReport) -> Vec<(&'static str, String)> {
-    let (host, cal) = (&report.host, &report.calibration);
-    let versions: Vec<String> = host
-        .contenders
-        .iter()
-        .filter(|(name, version)| version != "none" && !name.starts_with("A/A"))
-        .map(|(name, version)| format!("{name} {version}"))
-        .collect();
-    let mut block = vec![
-        ("cpu", format!("{}, {} CPUs", host.cpu, host.cpus)),
-        ("system", format!("{}, {}, huge pages {}", host.kernel, host.libc, host.huge_pages)),
-        ("build", format!("{}, {}, {}", host.rustc, host.target, host.profile)),
-        ("commit", host.commit.clone()),
-        ("contenders", versions.join(", ")),
-        ("document", report.document.clone()),
-        (
-            "trials",
-            format!(
-                "{} processes of up to {} rounds, seed {}",
-                report.trials.0, report.trials.1, report.seed
-            ),
-        ),
-        (
-            "load",
-            format!(
-                "{} at the start; {} ticks stolen so far",
-                host.load,
-                dash(host.steal, |n| n.to_string())
-            ),
-        ),
-        ("isolation", isolation()),
-        ("loop", format!("{:.2} ns; pair over nothing {:.2} ns", cal.loop_ns, cal.void_pair_ns)),
-        ("atomic addition", format!("{:.1} ns", cal.rmw_ns)),
-        (
-            "clock",
-            format!(
-                "{:.0} ns for nothing, {:.0} ns at 99.9 %, {:.1} µs at worst, steps of {:.0} ns",
-                cal.timer_median_ns,
-                cal.timer_p999_ns,
-                cal.timer_max_ns / 1000.0,
-                cal.timer_step_ns
-            ),
-        ),
-        ("A/A floor", format!("{:.3} %", cal.aa_floor * 100.0)),
-        ("false sharing", dash(cal.false_sharing, |factor| format!("{factor:.1} times slower on one line"))),
-    ];
-    if !report.left_to_full.is_empty() {
-        block.push(("left to --full", report.left_to_full.join(", ")));
-    }
-    block
+pub fn host_block(report: &BenchReport) -> Vec<(String, String)> {
+    let values = json!({
+        "host": report.host,
+        "calibration": report.calibration,
+        "document": report.document,
+        "trials": report.trials,
+        "seed": report.seed,
+        "isolation": isolation(),
+        "left_to_full": report.left_to_full,
+    });
+    let facts = render("facts.txt", include_str!("facts.txt"), &values);
+    let fact = |line: &str| line.split_once(": ").map(|(name, fact)| (name.to_owned(), fact.to_owned()));
+    facts.lines().filter_map(fact).collect()
 }
 
 /// Returns a table for a terminal.
 pub fn terminal_table(table: &ReportTable) -> String {
-    format!("\n{}\n{}", heading(table), contents(table, false))
-}
-
-/// Returns a table without its heading, for a Markdown page or for a terminal.
-fn contents(table: &ReportTable, markdown: bool) -> String {
-    let mut text = String::new();
-    let (stop, gap) = if markdown { (".\n\n", "\n") } else { ("\n", "") };
-    if table.spec.is_alone() {
-        text += &(alone::legend(table) + stop);
-    } else if !table.trusted {
-        text += &if markdown { format!("**{UNTRUSTED}.**\n\n") } else { format!("!! {UNTRUSTED}\n") };
-    }
-    let shown = if markdown { piped } else { lines };
-    text += &(shown(&grid(table)) + gap);
-    if let Some((line, grid)) = latencies(table) {
-        let _ = writeln!(text, "{line}{}\n{}", if markdown { ":\n" } else { "" }, shown(&grid));
-    }
-    text
+    render("table.txt", include_str!("table.txt"), &shown(table))
 }
 
 /// Returns the part of the report that follows all tables on a terminal.
 pub fn terminal_end(report: &BenchReport) -> String {
-    let mut text = format!("\n{LEGEND}\n");
-    for (class, matrix) in Matrix::all(report) {
-        let _ = writeln!(text, "\nRatios to the reference, {}\n{}", class.word(), lines(&matrix.grid()));
-    }
-    if !report.bars.is_empty() {
-        let _ = writeln!(text, "\nBars\n{}", lines(&bar_grid(report)));
-    }
-    text
+    render("end.txt", include_str!("end.txt"), &values(report, None))
 }
 
-/// Returns the report as a Markdown page.
-pub fn markdown(report: &BenchReport) -> String {
-    let mut text = format!("# Allocators compared ({})\n\n| | |\n|---|---|\n", report.mode);
-    for (name, value) in host_block(report) {
-        let _ = writeln!(text, "| {name} | {value} |");
-    }
-    let _ = writeln!(text, "\n{LEGEND}\n");
-    for table in report.tables.iter().chain(&report.alone) {
-        let _ = write!(text, "### {}\n\n{}", heading(table), contents(table, true));
-    }
-    for (class, matrix) in Matrix::all(report) {
-        let _ = writeln!(
-            text,
-            "## Ratios to the reference, {}\n\nBelow 1 is faster. A mean over unlike workloads says little.\n",
-            class.word()
-        );
-        let _ = writeln!(text, "{}", piped(&matrix.grid()));
-    }
-    if !report.bars.is_empty() {
-        let _ = writeln!(text, "## Bars\n\n{}", piped(&bar_grid(report)));
-    }
-    text
+/// Returns the report as a Markdown page. With a `comparison`, the page also shows the changes since
+/// an earlier run.
+pub fn markdown(report: &BenchReport, comparison: Option<&Comparison>) -> String {
+    render("report.md", include_str!("report.md"), &values(report, comparison))
 }

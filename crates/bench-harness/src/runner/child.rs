@@ -12,7 +12,7 @@ use hdrhistogram::iterators::IterationValue;
 use rand::seq::SliceRandom;
 
 use super::record::{
-    AloneRun, AnswerLine, Checked, Job, Latencies, Mode, PeakMemory, RefusalCount, TimedSample,
+    AloneRun, Checked, Job, Latencies, Measurements, Mode, PeakMemory, RefusalCount, SampleSize, TimedSample,
 };
 use crate::card::MemoryBy;
 use crate::contenders::{self, ALWAYS, Entry, REFERENCE};
@@ -20,7 +20,7 @@ use crate::tally::watch;
 use crate::workloads::blocks::json::Document;
 use crate::workloads::draws::stream;
 use crate::workloads::nodes::Sources;
-use crate::workloads::{Cell, Context, WorkloadSpec, catalogue};
+use crate::workloads::{AloneOrder, Cell, Context, Load, WorkloadSpec, catalogue};
 use crate::{backing, os, tally};
 
 /// The number of warm-up rounds. If samples are so long that the budget does not allow all planned
@@ -39,7 +39,7 @@ const POINTS: u64 = 60;
 /// The environment variable in which tests name the contender in whose turn the process aborts.
 const FAULT: &str = "EPHEMERA_TEST_FAULT";
 
-/// Runs a job and writes the answer to `out`, one JSON object per line.
+/// Runs a job and writes its [`Measurements`] to `out` as JSON.
 ///
 /// # Errors
 ///
@@ -56,7 +56,7 @@ pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
     let entries = job.contenders.iter().map(find).collect::<io::Result<Vec<Entry>>>()?;
 
     let mut cpus = os::cpus();
-    if let Some(order) = &job.alone {
+    if let Mode::Alone(order) = &job.mode {
         // Processes that run at the same time are spread over the processors.
         let turn = order.lane % cpus.len().max(1);
         cpus.rotate_right(turn);
@@ -80,21 +80,18 @@ pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
         },
     };
     let mut turn = TurnNote::new(&job.marker)?;
-    let mut lines = Vec::new();
+    let mut found = Measurements::default();
     if matches!(job.mode, Mode::Check | Mode::CheckAndTime) {
-        child.check(&mut turn, &mut lines)?;
+        child.check(&mut turn, &mut found)?;
     }
-    match job.mode {
+    match &job.mode {
         Mode::Check => {}
-        Mode::CheckAndTime | Mode::Time => child.time(&mut turn, &mut lines)?,
-        Mode::Memory => child.memory(&mut turn, &mut lines)?,
-        Mode::Latencies => child.latencies(&mut turn, &mut lines)?,
-        Mode::Alone => child.alone(&mut turn, &mut lines)?,
+        Mode::CheckAndTime | Mode::Time => child.time(&mut turn, &mut found)?,
+        Mode::Memory => child.memory(&mut turn, &mut found)?,
+        Mode::Latencies(load) => child.latencies(load, &mut turn, &mut found)?,
+        Mode::Alone(order) => child.alone(order, &mut turn, &mut found)?,
     }
-    for line in lines {
-        serde_json::to_writer(&mut *out, &line)?;
-        out.write_all(b"\n")?;
-    }
+    serde_json::to_writer(&mut *out, &found)?;
     out.flush()
 }
 
@@ -144,7 +141,7 @@ struct Child<'a> {
 
 impl Child<'_> {
     /// Runs every contender with counters, then one unit without counters, as in a timed run.
-    fn check(&self, turn: &mut TurnNote, lines: &mut Vec<AnswerLine>) -> io::Result<()> {
+    fn check(&self, turn: &mut TurnNote, found: &mut Measurements) -> io::Result<()> {
         let units = self.spec.check_units();
         for entry in self.entries {
             turn.of(entry.key)?;
@@ -154,18 +151,18 @@ impl Child<'_> {
             let tally = tally::read();
             drop(cell);
             (entry.timed)(self.spec, &self.context).run(1);
-            lines.push(AnswerLine::Checked(Checked {
+            found.checks.push(Checked {
                 contender: entry.key.to_owned(),
                 asked: self.spec.asked(units),
                 tally,
                 checksum,
-            }));
+            });
         }
         Ok(())
     }
 
-    /// Takes samples in rounds, and adds them to `lines`.
-    fn time(&self, turn: &mut TurnNote, lines: &mut Vec<AnswerLine>) -> io::Result<()> {
+    /// Takes samples in rounds, and adds them to `found`.
+    fn time(&self, turn: &mut TurnNote, found: &mut Measurements) -> io::Result<()> {
         let mut rng = stream(self.job.chance, 6);
         // The order of set-up decides where each contender's memory lies, so each process draws its
         // own order.
@@ -181,11 +178,10 @@ impl Child<'_> {
             Some(units) => units,
             None => self.sample_size(&mut cells, turn)?,
         };
-        let ops_per_unit = cells[0].ops_per_unit();
-        lines.push(AnswerLine::Size { units, ops_per_unit });
+        found.size = Some(SampleSize { units, ops_per_unit: cells[0].ops_per_unit() });
 
         let refused_before: Vec<u64> = cells.iter().map(|cell| cell.refused()).collect();
-        let mut samples = Vec::new();
+        let samples = &mut found.samples;
         let mut order: Vec<usize> = (0..cells.len()).collect();
         let mut planned = self.job.rounds as i32;
         let mut rounds = planned;
@@ -202,7 +198,7 @@ impl Child<'_> {
             let steal = os::steal().zip(before).map(|(after, before)| after.saturating_sub(before));
             samples[start..].iter_mut().for_each(|sample| sample.steal = steal);
             if round == -WARM_UP {
-                let afford = self.affordable(&samples, &order);
+                let afford = self.affordable(samples, &order);
                 if afford < planned {
                     planned = afford.max(FEWEST);
                     rounds = planned;
@@ -215,15 +211,14 @@ impl Child<'_> {
                 contaminated += u32::from(samples[start..].iter().any(TimedSample::contaminated));
             }
             if round == planned && f64::from(contaminated) > TOO_MANY * f64::from(round) {
-                rounds += (rounds / 2).min(self.affordable(&samples, &order));
+                rounds += (rounds / 2).min(self.affordable(samples, &order));
             }
         }
         let units = units * (samples.len() / order.len()) as u64;
-        lines.extend(samples.into_iter().map(AnswerLine::Sample));
         let asked = self.spec.asked(units).unwrap_or(units) - self.spec.asked(0).unwrap_or(0);
         for ((entry, cell), before) in self.entries.iter().zip(&cells).zip(refused_before) {
             let (contender, refused) = (entry.key.to_owned(), cell.refused() - before);
-            lines.push(AnswerLine::Refusals(RefusalCount { contender, refused, asked }));
+            found.refusals.push(RefusalCount { contender, refused, asked });
         }
         // Each cell is dropped in its contender's turn, because the drop may crash.
         for (entry, cell) in self.entries.iter().zip(cells) {
@@ -292,8 +287,7 @@ impl Child<'_> {
         Ok((units as u64).max(self.spec.least_units))
     }
 
-    fn latencies(&self, turn: &mut TurnNote, lines: &mut Vec<AnswerLine>) -> io::Result<()> {
-        let Some(load) = &self.job.load else { return Ok(()) };
+    fn latencies(&self, load: &Load, turn: &mut TurnNote, found: &mut Measurements) -> io::Result<()> {
         for entry in self.entries {
             turn.of(entry.key)?;
             let mut cell = (entry.timed)(self.spec, &self.context);
@@ -302,30 +296,27 @@ impl Child<'_> {
             let latencies = cell.latencies(load);
             drop(cell);
             let rate = self.spec.is_served().then(|| 1.0 / load.interval.as_secs_f64());
-            lines.extend(latencies.map(|latencies| AnswerLine::Latencies(tail(entry.key, rate, &latencies))));
+            found.latencies.extend(latencies.map(|latencies| tail(entry.key, rate, &latencies)));
         }
         Ok(())
     }
 
     /// Runs the workload in a process that has one contender and no rounds.
-    fn alone(&self, turn: &mut TurnNote, lines: &mut Vec<AnswerLine>) -> io::Result<()> {
-        let Some(order) = &self.job.alone else { return Ok(()) };
+    fn alone(&self, order: &AloneOrder, turn: &mut TurnNote, found: &mut Measurements) -> io::Result<()> {
         for entry in self.entries {
             turn.of(entry.key)?;
             let mut cell = (entry.timed)(self.spec, &self.context);
             let Some(figures) = cell.alone(order) else { continue };
-            lines.extend(
-                figures.calls.as_ref().map(|calls| AnswerLine::Latencies(tail(entry.key, None, calls))),
-            );
+            found.latencies.extend(figures.calls.as_ref().map(|calls| tail(entry.key, None, calls)));
             let contender = entry.key.to_owned();
-            lines.push(AnswerLine::Alone(AloneRun { contender, after: order.after, figures }));
+            found.alone.push(AloneRun { contender, after: order.after, figures });
         }
         Ok(())
     }
 
     /// Measures the memory of the job's contender. Counts its calls, and runs it over a counting
     /// backing allocator if it accepts one.
-    fn memory(&self, turn: &mut TurnNote, lines: &mut Vec<AnswerLine>) -> io::Result<()> {
+    fn memory(&self, turn: &mut TurnNote, found: &mut Measurements) -> io::Result<()> {
         for entry in self.entries {
             turn.of(entry.key)?;
             tally::reset();
@@ -351,10 +342,8 @@ impl Child<'_> {
             };
             let peak_live = tally::read().peak_live;
             drop(cell);
-            lines.extend(peak.map(|peak| {
-                let contender = entry.key.to_owned();
-                AnswerLine::Memory(PeakMemory { contender, peak, peak_live, exact, over_time })
-            }));
+            let contender = entry.key.to_owned();
+            found.memory.extend(peak.map(|peak| PeakMemory { contender, peak, peak_live, exact, over_time }));
         }
         Ok(())
     }

@@ -9,7 +9,6 @@
 //! time of the run. S12 and S13 do not have rounds: each of their contenders runs in its own
 //! children, and several children run at a time.
 
-mod alone;
 mod checks;
 mod child;
 mod parent;
@@ -18,11 +17,11 @@ mod process;
 mod record;
 
 pub use self::child::serve;
-pub use self::parent::{run, smoke};
+pub use self::parent::run;
 pub use self::plan::{Progress, RunPlan};
 pub use self::process::in_lanes;
 pub use self::record::{
-    AloneRun, AnswerLine, Checked, ContenderState, HeldAt, Job, Latencies, Mode, PeakMemory, RefusalCount,
-    TimedSample, WorkloadOutcome,
+    AloneRun, Checked, ContenderState, HeldAt, Job, Latencies, Measurements, Mode, PeakMemory, RefusalCount,
+    SampleSize, TimedSample, WorkloadOutcome,
 };
 pub use crate::tally::CallTally;

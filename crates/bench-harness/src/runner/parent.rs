@@ -8,12 +8,12 @@ use std::time::Instant;
 use std::{env, fs, io};
 
 use super::checks::compare;
-use super::plan::{Clock, Progress, RunPlan, StepWork};
-use super::process::child;
-use super::record::{ContenderState, Job, Mode, WorkloadOutcome};
+use super::plan::{Clock, Progress, RunPlan, StepWork, lanes};
+use super::process::{child, in_lanes};
+use super::record::{ContenderState, Job, Measurements, Mode, WorkloadOutcome};
 use crate::contenders::{ALWAYS, Entry, REFERENCE, TWIN, VOID};
 use crate::stats;
-use crate::workloads::{Load, WorkloadSpec};
+use crate::workloads::{AfterBurst, Load, WorkloadSpec};
 
 /// The load under which latencies are measured, as a share of the reference's rate in a closed
 /// loop.
@@ -41,33 +41,35 @@ pub fn run(
     for (index, step) in steps.iter().enumerate() {
         let outcome = &mut outcomes[step.spec];
         let name = match step.work {
-            StepWork::Time(_) | StepWork::Alone => outcome.spec.id.clone(),
             StepWork::Memory => format!("{} (memory)", outcome.spec.id),
             StepWork::Latencies => format!("{} (latencies)", outcome.spec.id),
+            StepWork::Check | StepWork::Time(_) | StepWork::Alone => outcome.spec.id.clone(),
         };
         let (progress, budget) = clock.begin(&name);
         watch(progress);
         match step.work {
+            StepWork::Check => attempt(plan, outcome, Mode::Check, (0, Duration::ZERO))?,
             StepWork::Time(0) if plan.isolated => {
                 let start = Instant::now();
-                alone(plan, outcome, Mode::Check, None, |_| true)?;
+                alone(plan, outcome, 1, &[Mode::Check], &[])?;
                 attempt(plan, outcome, Mode::Time, (0, budget.saturating_sub(start.elapsed())))?;
             }
             StepWork::Time(0) => attempt(plan, outcome, Mode::CheckAndTime, (0, budget))?,
             StepWork::Time(process) => attempt(plan, outcome, Mode::Time, (process, budget))?,
             StepWork::Alone => {
-                let blank = job(plan, outcome, Mode::Alone, (0, Duration::ZERO));
-                super::alone::run(plan, outcome, || Job { chance: chance(), ..blank.clone() })?;
-                super::alone::compare(outcome);
+                let orders = outcome.spec.alone_orders(plan.isolated);
+                let modes: Vec<Mode> = orders.into_iter().map(Mode::Alone).collect();
+                let lanes = lanes(&outcome.spec, plan.isolated);
+                alone(plan, outcome, lanes, &modes, &[ALWAYS[TWIN]])?;
             }
             // Leaves out the allocator that does nothing, whose memory is only its own buffer, and
             // the reference's second entry, which takes as much memory as the reference.
             StepWork::Memory => {
-                alone(plan, outcome, Mode::Memory, None, |key| ![ALWAYS[VOID], ALWAYS[TWIN]].contains(&key))?;
+                alone(plan, outcome, 1, &[Mode::Memory], &[ALWAYS[VOID], ALWAYS[TWIN]])?;
             }
             StepWork::Latencies => {
                 let load = Load::share(LOAD, median_cost(outcome), plan.latencies);
-                alone(plan, outcome, Mode::Latencies, load, |key| key != ALWAYS[TWIN])?;
+                alone(plan, outcome, 1, load.map(Mode::Latencies).as_slice(), &[ALWAYS[TWIN]])?;
             }
         }
         if steps[index + 1..].iter().all(|later| later.spec != step.spec) {
@@ -78,22 +80,35 @@ pub fn run(
     Ok(outcomes)
 }
 
-/// Runs each contender whose key `wanted` accepts, in its own child. If a child dies, its
-/// contender's state becomes `Crashed`.
+/// Runs each contender whose key is not in `without` in children of its own: one for each of
+/// `modes`, and `lanes` of them at a time. If a child dies, its contender's state becomes `Crashed`.
 fn alone(
     plan: &RunPlan,
     outcome: &mut WorkloadOutcome,
-    mode: Mode,
-    load: Option<Load>,
-    wanted: impl Fn(&str) -> bool,
+    lanes: usize,
+    modes: &[Mode],
+    without: &[&str],
 ) -> io::Result<()> {
-    for key in running(outcome).into_iter().filter(|key| wanted(key)) {
-        let job =
-            Job { contenders: vec![key.clone()], load, ..job(plan, outcome, mode, (0, Duration::ZERO)) };
-        match child(&job)? {
-            Ok(lines) => outcome.absorb(lines),
+    let keys = running(outcome).into_iter().filter(|key| !without.contains(&key.as_str()));
+    let todo: Vec<(String, Mode)> =
+        keys.flat_map(|key| modes.iter().map(move |mode| (key.clone(), *mode))).collect();
+    let jobs = todo
+        .into_iter()
+        .map(|(key, mode)| Job { contenders: vec![key], ..job(plan, outcome, mode, (0, Duration::ZERO)) });
+    let jobs: Vec<Job> = jobs.collect();
+    let done = in_lanes(lanes.min(jobs.len()), jobs, |lane, mut job| {
+        job.marker = plan.scratch.join(format!("turn-{lane}"));
+        if let Mode::Alone(order) = &mut job.mode {
+            order.lane = lane;
+        }
+        Ok((child(&job)?, job))
+    })?;
+    for (answer, job) in done {
+        match answer {
+            Ok(answer) => outcome.measured.absorb(answer),
             Err(how) => {
-                outcome.states.insert(key, ContenderState::Crashed(format!("{how}, {}", pass(mode))));
+                let crashed = ContenderState::Crashed(format!("{how}, {}", pass(job.mode)));
+                outcome.states.extend(job.contenders.into_iter().map(|key| (key, crashed.clone())));
             }
         }
     }
@@ -106,36 +121,19 @@ fn pass(mode: Mode) -> &'static str {
         Mode::Check => "when checked",
         Mode::CheckAndTime | Mode::Time => "when timed",
         Mode::Memory => "when its memory was measured",
-        Mode::Latencies => "under load",
-        Mode::Alone => "in a process of its own",
+        Mode::Latencies(_) => "under load",
+        Mode::Alone(order) => order.after.map_or("in its process", AfterBurst::word),
     }
 }
 
 /// Returns the reference's median time per operation in nanoseconds, or 0 if it has no samples.
 fn median_cost(outcome: &WorkloadOutcome) -> f64 {
-    let samples = outcome.samples.iter().filter(|sample| sample.round >= 0);
+    let samples = outcome.measured.samples.iter().filter(|sample| sample.round >= 0);
     let mut costs: Vec<f64> = samples
         .filter(|sample| sample.contender == ALWAYS[REFERENCE])
         .map(|sample| sample.ns / sample.ops.max(1) as f64)
         .collect();
     stats::median(&mut costs).unwrap_or(0.0)
-}
-
-/// Checks every contender of every workload once, and measures nothing. Calls `watch` before each
-/// workload.
-///
-/// # Errors
-///
-/// Returns an error if a child cannot be started, or if it dies before it notes a turn.
-pub fn smoke(plan: &RunPlan, mut watch: impl FnMut(Progress<'_>)) -> io::Result<Vec<WorkloadOutcome>> {
-    let mut outcomes: Vec<WorkloadOutcome> = plan.specs.iter().map(|spec| outcome(plan, spec)).collect();
-    let mut clock = Clock::start(Duration::ZERO, outcomes.iter().map(|_| Duration::from_secs(1)));
-    for outcome in &mut outcomes {
-        watch(clock.begin(&outcome.spec.id).0);
-        attempt(plan, outcome, Mode::Check, (0, Duration::ZERO))?;
-        compare(outcome);
-    }
-    Ok(outcomes)
 }
 
 fn outcome(plan: &RunPlan, spec: &WorkloadSpec) -> WorkloadOutcome {
@@ -144,7 +142,7 @@ fn outcome(plan: &RunPlan, spec: &WorkloadSpec) -> WorkloadOutcome {
         None => ContenderState::Ran,
     };
     let states = plan.entries_of(spec.class).map(|entry| (entry.key.to_owned(), state(entry)));
-    WorkloadOutcome::new(spec.clone(), states.collect())
+    WorkloadOutcome { spec: spec.clone(), states: states.collect(), measured: Measurements::default() }
 }
 
 /// Returns the keys of the contenders that can still run.
@@ -165,7 +163,7 @@ fn job(plan: &RunPlan, outcome: &WorkloadOutcome, mode: Mode, (process, budget):
         contenders: running(outcome),
         process,
         rounds: plan.rounds,
-        units: outcome.units,
+        units: outcome.measured.size.map(|size| size.units),
         target_ns: plan.target.as_secs_f64() * 1e9,
         budget_ns: budget.as_secs_f64() * 1e9,
         seed: plan.seed,
@@ -173,8 +171,6 @@ fn job(plan: &RunPlan, outcome: &WorkloadOutcome, mode: Mode, (process, budget):
         document: plan.document.clone(),
         document_length: plan.document_length,
         corpus: plan.corpus.clone(),
-        load: None,
-        alone: None,
         marker: plan.scratch.join("turn"),
     }
 }
@@ -189,28 +185,24 @@ fn attempt(
 ) -> io::Result<()> {
     loop {
         let job = job(plan, outcome, mode, turn);
-        match child(&job)? {
-            Ok(lines) => {
-                outcome.absorb(lines);
+        let how = match child(&job)? {
+            Ok(answer) => {
+                outcome.measured.absorb(answer);
                 return Ok(());
             }
-            Err(how) => {
-                let culprit = fs::read_to_string(&job.marker).unwrap_or_default().trim().to_owned();
-                match outcome.states.get_mut(&culprit) {
-                    Some(state) if state.ran() => {
-                        let process = if mode == Mode::Check {
-                            String::new()
-                        } else {
-                            format!(", in process {} of {}", turn.0 + 1, plan.processes)
-                        };
-                        *state = ContenderState::Crashed(format!("{how}, {}{process}", pass(mode)));
-                    }
-                    _ => {
-                        let died = format!("{}: the measuring process ended early: {how}", job.workload);
-                        return Err(io::Error::other(died));
-                    }
-                }
-            }
-        }
+            Err(how) => how,
+        };
+        let culprit = fs::read_to_string(&job.marker).unwrap_or_default();
+        let Some(state) = outcome.states.get_mut(culprit.trim()).filter(|state| state.ran()) else {
+            return Err(io::Error::other(format!(
+                "{}: the measuring process ended early: {how}",
+                job.workload
+            )));
+        };
+        let process = match mode {
+            Mode::Check => String::new(),
+            _ => format!(", in process {} of {}", turn.0 + 1, plan.processes),
+        };
+        *state = ContenderState::Crashed(format!("{how}, {}{process}", pass(mode)));
     }
 }

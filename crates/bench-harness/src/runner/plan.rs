@@ -21,6 +21,8 @@ pub struct RunPlan {
     /// The contenders. Each class starts with the allocator that does nothing, the reference and
     /// its second entry.
     pub entries: Vec<Entry>,
+    /// Whether the run only checks each workload once and measures nothing.
+    pub smoke: bool,
     /// The number of processes that time each workload with rounds.
     pub processes: u32,
     /// The planned number of rounds in each process. A process runs fewer if that many would exceed
@@ -54,6 +56,8 @@ pub struct RunPlan {
 /// The work of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StepWork {
+    /// Check all contenders in one process, and measure nothing.
+    Check,
     /// Time all contenders in the process with this number. The step of process 0 also checks them.
     Time(u32),
     Memory,
@@ -88,6 +92,9 @@ impl RunPlan {
             let specs = self.specs.iter().enumerate().filter(move |(_, spec)| wanted(spec));
             specs.map(move |(spec, of)| RunStep { spec, work, weight: self.weight(of, work) })
         };
+        if self.smoke {
+            return all(StepWork::Check, |_| true).collect();
+        }
         let timed = |spec: &WorkloadSpec| !spec.is_alone();
         let mut steps: Vec<RunStep> = all(StepWork::Time(0), timed).collect();
         steps.extend(all(StepWork::Memory, |spec| spec.holds_memory));
@@ -110,7 +117,7 @@ impl RunPlan {
             StepWork::Alone => return CHILD + alone_weight(spec, self.isolated, contenders),
             StepWork::Time(0) if self.isolated => CHILD + self.target * self.rounds,
             StepWork::Time(_) => self.target * self.rounds,
-            StepWork::Memory => CHILD,
+            StepWork::Check | StepWork::Memory => CHILD,
             StepWork::Latencies => CHILD + self.latencies,
         };
         CHILD + contenders * (CHILD / 4 + each)
@@ -202,6 +209,7 @@ mod tests {
         RunPlan {
             specs: catalogue(),
             entries: contenders::all(),
+            smoke: false,
             processes: 3,
             rounds: 15,
             target: Duration::from_millis(1),

@@ -9,18 +9,18 @@ use std::{env, fs, thread};
 
 use rand::RngExt;
 
-use super::record::{AnswerLine, Job};
+use super::record::{Job, Measurements};
 use crate::workloads::draws::stream;
 
 /// The time after which the parent considers a child hung and kills it.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// Runs one child. Returns the lines of its answer, or a description of how it died.
+/// Runs one child. Returns its measurements, or a description of how it died.
 ///
 /// # Errors
 ///
 /// Returns an error if the child cannot be started, or if the wait for its exit fails.
-pub(super) fn child(job: &Job) -> io::Result<Result<Vec<AnswerLine>, String>> {
+pub(super) fn child(job: &Job) -> io::Result<Result<Measurements, String>> {
     let unrun = |error: io::Error| io::Error::other(format!("a measuring process could not be run: {error}"));
     let _ = fs::remove_file(&job.marker);
     let orders = serde_json::to_string(job).map_err(|error| unrun(error.into()))?;
@@ -48,8 +48,7 @@ pub(super) fn child(job: &Job) -> io::Result<Result<Vec<AnswerLine>, String>> {
     let Some(answer) = answer.filter(|_| status.success()) else {
         return Ok(Err(death(status, &said)));
     };
-    let lines = answer.lines().map(serde_json::from_str).collect::<Result<Vec<AnswerLine>, _>>();
-    Ok(lines.map_err(|error| format!("its answer could not be read: {error}")))
+    Ok(serde_json::from_str(&answer).map_err(|error| format!("its answer could not be read: {error}")))
 }
 
 /// Calls `work` with each item, on `lanes` threads. `work` also gets the number of its lane.

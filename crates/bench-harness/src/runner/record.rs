@@ -9,7 +9,7 @@ use crate::tally::CallTally;
 use crate::workloads::{AfterBurst, AloneFigures, AloneOrder, Load, WorkloadSpec};
 
 /// The kind of work that a child does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub enum Mode {
     /// Run every contender once with counters and verification, and once as in a timed run. Measure
     /// nothing.
@@ -20,10 +20,10 @@ pub enum Mode {
     Time,
     /// Measure the memory of one contender.
     Memory,
-    /// Measure the latencies of one contender.
-    Latencies,
+    /// Measure the latencies of one contender under this load.
+    Latencies(Load),
     /// Do the work of a process that has one contender and no rounds.
-    Alone,
+    Alone(AloneOrder),
 }
 
 /// A job for a child. The parent passes it as JSON in one argument.
@@ -58,11 +58,6 @@ pub struct Job {
     pub document_length: usize,
     /// The directory with the sources of R4 and R5, if there is one.
     pub corpus: Option<PathBuf>,
-    /// The load under which latencies are measured. If it is `None`, the child does not measure
-    /// latencies.
-    pub load: Option<Load>,
-    /// The work of a process that has one contender and no rounds. `None` in all other modes.
-    pub alone: Option<AloneOrder>,
     /// The file in which the child notes the contender of each turn.
     pub marker: PathBuf,
 }
@@ -197,31 +192,6 @@ impl AloneRun {
     }
 }
 
-/// A line of a child's answer.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum AnswerLine {
-    /// The result of a check, which the parent compares.
-    Checked(Checked),
-    /// The size of each sample.
-    Size {
-        /// The number of units of work in each sample, the same for all contenders.
-        units: u64,
-        /// The number of operations in each unit.
-        ops_per_unit: u64,
-    },
-    /// A sample.
-    Sample(TimedSample),
-    /// The memory of a contender.
-    Memory(PeakMemory),
-    /// The refusals of a contender.
-    Refusals(RefusalCount),
-    /// The latencies of a contender.
-    Latencies(Latencies),
-    /// The figures of a contender from one of its own processes.
-    Alone(AloneRun),
-}
-
 /// The state of a contender in a workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ContenderState {
@@ -253,17 +223,24 @@ impl ContenderState {
     }
 }
 
-/// The results of one workload.
-#[derive(Clone, Debug)]
-pub struct WorkloadOutcome {
-    /// The workload.
-    pub spec: WorkloadSpec,
-    /// The state of each contender, by key.
-    pub states: BTreeMap<String, ContenderState>,
-    /// All samples, including the warm-up.
-    pub samples: Vec<TimedSample>,
+/// The size of each sample.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct SampleSize {
+    /// The number of units of work in each sample, the same for all contenders.
+    pub units: u64,
+    /// The number of operations in each unit.
+    pub ops_per_unit: u64,
+}
+
+/// The measurements of one child, which are its answer, or those of all children of a workload.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Measurements {
     /// The results of all checks.
     pub checks: Vec<Checked>,
+    /// The size of each sample. `None` until a child has determined it.
+    pub size: Option<SampleSize>,
+    /// All samples, including the warm-up.
+    pub samples: Vec<TimedSample>,
     /// The peaks of memory, if they were measured.
     pub memory: Vec<PeakMemory>,
     /// The refusals of each contender in each process.
@@ -272,45 +249,28 @@ pub struct WorkloadOutcome {
     pub latencies: Vec<Latencies>,
     /// The runs of the contenders in their own processes, for the workloads without rounds.
     pub alone: Vec<AloneRun>,
-    /// The number of units of work in each sample, the same for all contenders. `None` until a
-    /// child has determined it.
-    pub units: Option<u64>,
-    /// The number of operations in each unit.
-    pub ops_per_unit: u64,
 }
 
-impl WorkloadOutcome {
-    /// Creates the outcome of a workload that has not run yet.
-    pub fn new(spec: WorkloadSpec, states: BTreeMap<String, ContenderState>) -> Self {
-        Self {
-            spec,
-            states,
-            samples: Vec::new(),
-            checks: Vec::new(),
-            memory: Vec::new(),
-            refusals: Vec::new(),
-            latencies: Vec::new(),
-            alone: Vec::new(),
-            units: None,
-            ops_per_unit: 1,
-        }
+impl Measurements {
+    /// Adds the measurements of another child.
+    pub(super) fn absorb(&mut self, answer: Self) {
+        self.checks.extend(answer.checks);
+        self.size = answer.size.or(self.size);
+        self.samples.extend(answer.samples);
+        self.memory.extend(answer.memory);
+        self.refusals.extend(answer.refusals);
+        self.latencies.extend(answer.latencies);
+        self.alone.extend(answer.alone);
     }
+}
 
-    /// Adds the lines of a child's answer.
-    pub(super) fn absorb(&mut self, lines: Vec<AnswerLine>) {
-        for line in lines {
-            match line {
-                AnswerLine::Checked(checked) => self.checks.push(checked),
-                AnswerLine::Size { units, ops_per_unit } => {
-                    self.units = Some(units);
-                    self.ops_per_unit = ops_per_unit;
-                }
-                AnswerLine::Sample(sample) => self.samples.push(sample),
-                AnswerLine::Memory(memory) => self.memory.push(memory),
-                AnswerLine::Refusals(refusals) => self.refusals.push(refusals),
-                AnswerLine::Latencies(latencies) => self.latencies.push(latencies),
-                AnswerLine::Alone(run) => self.alone.push(run),
-            }
-        }
-    }
+/// The results of one workload.
+#[derive(Clone, Debug)]
+pub struct WorkloadOutcome {
+    /// The workload.
+    pub spec: WorkloadSpec,
+    /// The state of each contender, by key.
+    pub states: BTreeMap<String, ContenderState>,
+    /// The measurements of all children.
+    pub measured: Measurements,
 }

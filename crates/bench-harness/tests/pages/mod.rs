@@ -7,7 +7,8 @@ use bench_harness::contenders::{self, ALWAYS, Entry};
 use bench_harness::host::Host;
 use bench_harness::report::{self, BenchReport};
 use bench_harness::runner::{
-    AloneRun, ContenderState, HeldAt, Latencies, PeakMemory, TimedSample, WorkloadOutcome,
+    AloneRun, ContenderState, HeldAt, Latencies, Measurements, PeakMemory, SampleSize, TimedSample,
+    WorkloadOutcome,
 };
 use bench_harness::stats::{Estimate, Verdict};
 use bench_harness::workloads::{
@@ -146,16 +147,17 @@ fn outcome(spec: WorkloadSpec, all: &[Entry], twin: f64) -> WorkloadOutcome {
     let straggles = spec.id.contains("straggler");
     let states = entries.iter().enumerate();
     let states = states.map(|(index, entry)| (entry.key.to_owned(), state(index, entry)));
-    WorkloadOutcome {
+    let measured = Measurements {
         samples: samples(&spec, &entries, twin),
         memory: watched(straggles).map(|&(index, entry)| memory(index, entry)).collect(),
         latencies: watched(spec.has_latencies() || spec.is_alone())
             .map(|&(index, entry)| latencies(index, entry))
             .collect(),
         alone: watched(spec.is_alone()).flat_map(|&(index, entry)| alone(&spec, index, entry)).collect(),
-        units: Some(100),
-        ..WorkloadOutcome::new(spec.clone(), states.collect())
-    }
+        size: Some(SampleSize { units: 100, ops_per_unit: 1 }),
+        ..Measurements::default()
+    };
+    WorkloadOutcome { states: states.collect(), measured, spec }
 }
 
 /// Returns the report's page, which is made once for all tests.

@@ -135,6 +135,7 @@ impl RunnerArguments {
         Ok(RunPlan {
             specs: self.specs()?,
             entries: self.entries()?,
+            smoke: self.smoke,
             processes,
             rounds,
             target: Duration::from_micros(target),

@@ -86,7 +86,7 @@ impl RunnerArguments {
 
     fn smoke(&self, plan: &RunPlan) -> Result<bool, Box<dyn Error>> {
         let bar = run_bar();
-        let outcomes = runner::smoke(plan, |progress| show(&bar, &progress))?;
+        let outcomes = runner::run(plan, |progress| show(&bar, &progress), |_| ())?;
         bar.finish_and_clear();
         let mut good = true;
         for outcome in &outcomes {
@@ -186,8 +186,7 @@ impl RunnerArguments {
         outcomes: &[WorkloadOutcome],
         comparison: Option<&Comparison>,
     ) -> Result<(), Box<dyn Error>> {
-        let compared = comparison.map(Comparison::markdown).unwrap_or_default();
-        fs::write(self.out.join("report.md"), report::markdown(report) + &compared)?;
+        fs::write(self.out.join("report.md"), report::markdown(report, comparison))?;
         fs::write(self.out.join("report.html"), report::html(report, comparison))?;
         let mut summary = report::summary(report)?;
         if let Some(comparison) = comparison {

@@ -5,12 +5,10 @@ use ephemera_measure::picture::{Curve, Panel, SMALL, Scales};
 use serde_json::{Value, json};
 
 use crate::contenders::{REFERENCE, VOID};
-use crate::report::alone::legend;
 use crate::report::cells::bytes;
 use crate::report::model::{BenchReport, ReportRow, ReportTable};
-use crate::report::text::grid;
 use crate::runner::{AloneRun, Latencies};
-use crate::workloads::{AfterBurst, ResidentAt};
+use crate::workloads::AfterBurst;
 
 /// Returns the panels of the tables for which `figures` returns any.
 fn panels(tables: &[ReportTable], figures: impl Fn(&ReportTable) -> Vec<Value>) -> Vec<Value> {
@@ -22,7 +20,7 @@ fn panels(tables: &[ReportTable], figures: impl Fn(&ReportTable) -> Vec<Value>) 
 }
 
 /// Returns a panel of two curves with its caption: the name of the contender, and its figures.
-fn figure(scale: &Panel, title: &str, name: &str, figures: &str, [curve, beside]: [&Curve; 2]) -> Value {
+fn figure(scale: &Panel, title: &str, name: &str, figures: &str, [curve, beside]: &[Curve; 2]) -> Value {
     json!({"name": name, "figures": figures, "picture": scale.inline(title, figures, curve, beside)})
 }
 
@@ -41,34 +39,49 @@ fn trimmed(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+/// The taken and the live bytes at a place on the horizontal axis.
+type Held = (f64, u64, u64);
+
+/// Returns the scales of taken and live bytes over a linear scale that ends at `end`. The bytes have
+/// a scale of powers of two.
+fn held_scale(held: &[Held], end: f64, x_label: fn(f64) -> String) -> Panel {
+    // The first readings of a resident set can be zero, so the scale starts below the smallest
+    // number of live bytes instead.
+    let least = held.iter().map(|(_, _, live)| live / 2).min().unwrap_or(0).max(1) as f64;
+    let most = held.iter().map(|(_, taken, live)| *taken.max(live)).max().unwrap_or(0) as f64;
+    Panel {
+        size: SMALL,
+        x: 0.0..end,
+        y: least.log2().floor().exp2()..most.max(least * 4.0).log2().ceil().exp2(),
+        scales: Scales::PowersUp,
+        x_label,
+        y_label: |value| bytes(value as u64),
+        filled: true,
+    }
+}
+
+/// Returns the curves of the taken and of the live bytes.
+fn held_curves(held: &[Held], scale: &Panel) -> [Curve; 2] {
+    let above = |bytes: u64| (bytes as f64).max(scale.y.start);
+    let taken = held.iter().map(|(at, taken, _)| (*at, above(*taken))).collect();
+    [taken, held.iter().map(|(at, _, live)| (*at, above(*live))).collect()]
+}
+
 /// Returns the panels of the bytes that each contender took over time, and of the live bytes.
 pub(super) fn memory(report: &BenchReport) -> Vec<Value> {
     panels(&report.tables, |of| {
-        let points = || of.rows.iter().flat_map(ReportRow::over_time);
-        // The first readings of a resident set can be zero, so the scale starts below the smallest
-        // number of live bytes instead.
-        let least = points().map(|at| at.live / 2).min().unwrap_or(0).max(1) as f64;
-        let most = points().map(|at| at.taken.max(at.live)).max().unwrap_or(0) as f64;
-        let bottom = least.log2().floor().exp2();
-        let scale = Panel {
-            size: SMALL,
-            x: 0.0..points().map(|at| at.ops).max().unwrap_or(0).max(1) as f64,
-            y: bottom..most.max(least * 4.0).log2().ceil().exp2(),
-            scales: Scales::PowersUp,
-            x_label: count,
-            y_label: |value| bytes(value as u64),
-            filled: true,
+        let held = |row: &ReportRow| -> Vec<Held> {
+            row.over_time().iter().map(|at| (at.ops as f64, at.taken, at.live)).collect()
         };
-        let held = |row: &ReportRow| {
+        let all: Vec<Held> = of.rows.iter().flat_map(held).collect();
+        let scale = held_scale(&all, all.iter().map(|(at, ..)| *at).fold(1.0, f64::max), count);
+        let panel = |row: &ReportRow| {
             let last = row.over_time().last()?;
-            let point = |ops: u64, bytes: u64| (ops as f64, (bytes as f64).max(bottom));
             let figures = format!("{} at the end, {} of them alive", bytes(last.taken), bytes(last.live));
             let title = format!("{}: bytes taken by {} over time", of.spec.id, row.name);
-            let taken = row.over_time().iter().map(|at| point(at.ops, at.taken)).collect();
-            let live = row.over_time().iter().map(|at| point(at.ops, at.live)).collect();
-            Some(figure(&scale, &title, row.name, &figures, [&taken, &live]))
+            Some(figure(&scale, &title, row.name, &figures, &held_curves(&held(row), &scale)))
         };
-        of.rows.iter().filter_map(held).collect()
+        of.rows.iter().filter_map(panel).collect()
     })
 }
 
@@ -101,27 +114,10 @@ pub(super) fn tails(report: &BenchReport) -> Vec<Value> {
                 [latencies.p50, latencies.p99, latencies.p999].map(|ns| format!("{:.0} µs", ns as f64 / 1e3));
             let figures = format!("median {p50}, 99 % {p99}, 99.9 % {p999}");
             let title = format!("{}: latencies of {name}", of.spec.id);
-            figure(&scale, &title, name, &figures, [&curve(latencies), &reference])
+            figure(&scale, &title, name, &figures, &[curve(latencies), reference.clone()])
         };
         measured.map(tail).collect()
     })
-}
-
-/// Returns the tables of the workloads that run each contender in its own process, each with the
-/// panels of resident memory over time.
-pub(super) fn alone(report: &BenchReport) -> Vec<Value> {
-    let part = |of: &ReportTable| {
-        let scale = if of.spec.is_burst() { after_burst(of) } else { ageing(of) };
-        let rows = of.rows.iter().filter(|row| !row.runs.is_empty());
-        json!({
-            "id": of.spec.id,
-            "title": of.spec.title,
-            "legend": legend(of),
-            "grid": grid(of),
-            "figures": rows.map(|row| resident(of, row, &scale)).collect::<Vec<_>>(),
-        })
-    };
-    report.alone.iter().map(part).collect()
 }
 
 fn runs(of: &ReportTable) -> impl Iterator<Item = &AloneRun> {
@@ -146,44 +142,37 @@ fn after_burst(of: &ReportTable) -> Panel {
     }
 }
 
-/// Returns the scales of an ageing heap: the share of the requests on a linear scale, and bytes on
-/// a scale of powers of two.
-fn ageing(of: &ReportTable) -> Panel {
-    let held = || runs(of).flat_map(|run| &run.figures.held);
-    let least = held().map(|held| held.live).min().unwrap_or(1).max(2) as f64 / 2.0;
-    let most = held().map(|held| held.taken.max(held.live)).max().unwrap_or(0).max(1 << 21) as f64;
-    Panel {
-        size: SMALL,
-        x: 0.0..1.0,
-        y: least.log2().floor().exp2()..most.log2().ceil().exp2(),
-        scales: Scales::PowersUp,
-        x_label: |value| format!("{:.0} %", value * 100.0),
-        y_label: |value| bytes(value as u64),
-        filled: true,
-    }
+/// Returns the readings of a run.
+fn held(run: &AloneRun) -> Vec<Held> {
+    run.figures.held.iter().map(|held| (held.at, held.taken, held.live)).collect()
 }
 
-/// Returns the panel of a contender's resident memory over time.
-fn resident(of: &ReportTable, row: &ReportRow, scale: &Panel) -> Value {
-    let points = |after: Option<AfterBurst>, point: &dyn Fn(&ResidentAt) -> (f64, f64)| -> Curve {
-        let held = row.run(after).map(|run| run.figures.held.as_slice()).unwrap_or_default();
-        // A logarithmic scale cannot show moment 0. The table has the reading at that moment.
-        held.iter().filter(|held| held.at > 0.0).map(point).collect()
-    };
-    let (curve, beside, figures) = if of.spec.is_burst() {
-        let of = |after| points(Some(after), &|held| (held.at.log10(), mib(held.taken)));
-        (of(AfterBurst::Working), of(AfterBurst::Asleep), row.returned())
+/// Returns the panels of resident memory over time, one for each contender that ran.
+pub(super) fn resident(of: &ReportTable) -> Vec<Value> {
+    let burst = of.spec.is_burst();
+    let scale = if burst {
+        after_burst(of)
     } else {
-        let above = |bytes: u64| (bytes as f64).max(scale.y.start);
-        (
-            points(None, &|held| (held.at, above(held.taken))),
-            points(None, &|held| (held.at, above(held.live))),
-            row.run(None).map(|run| format!("{} at most", bytes(run.figures.peak))),
-        )
+        let all: Vec<Held> = runs(of).flat_map(held).collect();
+        held_scale(&all, 1.0, |value| format!("{:.0} %", value * 100.0))
     };
-    let name = row.named();
-    let title = format!("{}: resident memory of {name} over time", of.spec.id);
-    figure(scale, &title, &name, &figures.unwrap_or_default(), [&curve, &beside])
+    let panel = |row: &ReportRow| {
+        let held = |after| row.run(after).map(held).unwrap_or_default();
+        // A logarithmic scale cannot show moment 0. The table has the reading at that moment.
+        let later = |held: Vec<Held>| held.into_iter().filter(|(at, ..)| *at > 0.0);
+        let (curves, figures) = if burst {
+            let after = [AfterBurst::Working, AfterBurst::Asleep];
+            let point = |(at, taken, _): Held| (at.log10(), mib(taken));
+            (after.map(|after| later(held(Some(after))).map(point).collect()), row.returned())
+        } else {
+            let peak = row.run(None).map(|run| format!("{} at most", bytes(run.figures.peak)));
+            (held_curves(&later(held(None)).collect::<Vec<_>>(), &scale), peak)
+        };
+        let name = row.named();
+        let title = format!("{}: resident memory of {name} over time", of.spec.id);
+        figure(&scale, &title, &name, &figures.unwrap_or_default(), &curves)
+    };
+    of.rows.iter().filter(|row| !row.runs.is_empty()).map(panel).collect()
 }
 
 #[cfg(test)]
