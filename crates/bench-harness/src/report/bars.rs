@@ -2,7 +2,7 @@
 //! run, and on the memory that stays after a burst.
 
 use super::cells::{dash, interval};
-use super::pairs::{Pairs, Rounds};
+use super::pairs::Rounds;
 use crate::contenders::{ALWAYS, VOID};
 use crate::runner::{AloneRun, WorkloadOutcome};
 use crate::stats::Estimate;
@@ -32,8 +32,8 @@ pub enum BarLimit {
     Ratio {
         /// The key of the other contender.
         to: &'static str,
-        /// Whether the compared times include the time of the loop.
-        pairs: Pairs,
+        /// Whether the bar is on the net ratio, which leaves out the time of the loop.
+        net: bool,
         /// The largest ratio that meets the bar.
         at_most: f64,
         /// The measured ratio.
@@ -68,9 +68,9 @@ impl Bar {
     /// contender's key.
     pub(super) fn cells(&self, name: impl Fn(&str) -> String) -> Vec<String> {
         let [against, costs, at_most, measured] = match &self.limit {
-            BarLimit::Ratio { to, pairs, at_most, measured } => [
+            BarLimit::Ratio { to, net, at_most, measured } => [
                 name(to),
-                if *pairs == Pairs::Net { "net" } else { "whole" }.to_owned(),
+                if *net { "net" } else { "whole" }.to_owned(),
                 at_most.to_string(),
                 dash(*measured, interval),
             ],
@@ -106,8 +106,9 @@ pub fn judge(bars: &[Bar], outcomes: &[WorkloadOutcome], seed: u64) -> Vec<Bar> 
         for mut bar in bars.iter().filter(|bar| bar.workload == outcome.spec.id).cloned() {
             let of = bar.of;
             match &mut bar.limit {
-                BarLimit::Ratio { to, pairs, measured, .. } => {
-                    *measured = rounds.ratio(of, to, *pairs).filter(|_| ran(of) && ran(to));
+                BarLimit::Ratio { to, net, measured, .. } => {
+                    let ratio = if *net { rounds.net_ratio(of, to) } else { rounds.ratio(of, to) };
+                    *measured = ratio.filter(|_| ran(of) && ran(to));
                 }
                 BarLimit::Held { after, measured, .. } => {
                     let wanted =
@@ -172,7 +173,7 @@ mod tests {
     fn a_bar_is_met_at_its_limit_and_missed_above() {
         let judged = |mid: f64| {
             let measured = Some(Estimate { mid, low95: mid, high95: mid, low99: mid, high99: mid });
-            let limit = BarLimit::Ratio { to: "bumpalo", pairs: Pairs::Whole, at_most: 1.4, measured };
+            let limit = BarLimit::Ratio { to: "bumpalo", net: false, at_most: 1.4, measured };
             Bar { limit, ..bars()[0].clone() }.met()
         };
         assert_eq!((judged(1.4), judged(1.41)), (Some(true), Some(false)));

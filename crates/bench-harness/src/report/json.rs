@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use super::alone;
 use super::bars::{Bar, BarLimit, JUDGED_AT};
 use super::model::{BenchReport, ReportRow, ReportTable};
-use super::pairs::Pairs;
 use crate::runner::WorkloadOutcome;
 use crate::stats::Estimate;
 
@@ -68,11 +67,11 @@ fn table(table: &ReportTable) -> Value {
 
 fn bar(bar: &Bar) -> Value {
     match &bar.limit {
-        BarLimit::Ratio { to, pairs, at_most, measured } => json!({
+        BarLimit::Ratio { to, net, at_most, measured } => json!({
             "workload": bar.workload,
             "allocator": bar.of,
             "against": to,
-            "net": *pairs == Pairs::Net,
+            "net": net,
             "at_most": at_most,
             "measured": measured.map(|measured| measured.mid),
             "interval": interval(*measured),

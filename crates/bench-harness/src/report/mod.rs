@@ -19,6 +19,6 @@ pub use self::bars::{Bar, BarLimit, JUDGED_AT, bars, judge};
 pub use self::html::html;
 pub use self::json::{summary, write_samples};
 pub use self::model::{BenchReport, ReportRow, ReportTable};
-pub use self::pairs::{Pairs, Rounds};
+pub use self::pairs::Rounds;
 pub use self::svg::write_pictures;
 pub use self::text::{host_block, markdown, terminal_end, terminal_table};

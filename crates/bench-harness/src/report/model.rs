@@ -1,7 +1,7 @@
 //! The model of a report: its tables as data.
 
 use super::bars::{Bar, bars, judge};
-use super::pairs::{Pairs, Rounds};
+use super::pairs::Rounds;
 use crate::calibrate::Calibration;
 use crate::contenders::{ALWAYS, Entry, REFERENCE, TWIN, VOID};
 use crate::host::Host;
@@ -104,7 +104,7 @@ impl ReportTable {
     /// contenders with the reference.
     pub fn new(outcome: &WorkloadOutcome, entries: &[Entry], host: &Host, seed: u64) -> Self {
         let rounds = Rounds::new(&outcome.measured.samples, ALWAYS[VOID], seed);
-        let aa = rounds.ratio(ALWAYS[TWIN], ALWAYS[REFERENCE], Pairs::Whole);
+        let aa = rounds.ratio(ALWAYS[TWIN], ALWAYS[REFERENCE]);
         let floor = aa.map_or(0.0, |aa| (aa.mid - 1.0).abs());
         let rows = entries.iter().enumerate();
         let rows = rows.filter(|(index, _)| *index != TWIN || !outcome.spec.is_alone());
@@ -173,7 +173,7 @@ fn row(
     let state = outcome.states.get(key).cloned().unwrap_or_default();
     let shown = state.ran();
     let version = host.contenders.iter().find(|(name, _)| name == entry.info.name);
-    let ratio = rounds.ratio(key, ALWAYS[REFERENCE], Pairs::Whole).filter(|_| shown);
+    let ratio = rounds.ratio(key, ALWAYS[REFERENCE]).filter(|_| shown);
     let memory = measured.memory.iter().find(|memory| memory.contender == key).filter(|_| index != VOID);
     let alone = outcome.spec.is_alone();
     let latencies = measured.latencies.iter().find(|latencies| latencies.contender == key);
@@ -189,7 +189,7 @@ fn row(
         ns: rounds.cost(key).filter(|_| shown),
         least_ns: rounds.least(key).filter(|_| shown),
         net_ns: rounds.net_cost(key).filter(|_| shown && index != VOID),
-        net_ratio: rounds.ratio(key, ALWAYS[REFERENCE], Pairs::Net).filter(|_| shown && index != VOID),
+        net_ratio: rounds.net_ratio(key, ALWAYS[REFERENCE]).filter(|_| shown && index != VOID),
         memory: memory.cloned(),
         refused: refused(&measured.refusals, key).filter(|_| shown),
         latencies: latencies.filter(|_| shown || !alone).cloned(),

@@ -14,15 +14,6 @@ const FEW: usize = 5;
 #[derive(Debug, Default)]
 struct Round<'a>(HashMap<&'a str, &'a TimedSample>);
 
-/// The part of a sample's time that enters a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
-pub enum Pairs {
-    /// The whole time of a sample.
-    Whole,
-    /// The time of a sample minus that of the loop.
-    Net,
-}
-
 /// All rounds of a workload except those of the warm-up, by process.
 #[derive(Debug)]
 pub struct Rounds<'a> {
@@ -55,12 +46,12 @@ impl<'a> Rounds<'a> {
     /// Returns the numbers of each process, one for each round in which all of `keys` have a
     /// sample. `f` computes the number from their costs. Leaves out contaminated rounds if the
     /// process has enough clean ones.
-    fn values(&self, keys: &[&str], f: impl Fn(&[f64]) -> Option<f64>) -> Vec<Vec<f64>> {
+    fn values(&self, keys: &[&str], f: impl Fn(&[f64]) -> f64) -> Vec<Vec<f64>> {
         let of = |round: &Round<'_>| {
             let samples =
                 keys.iter().map(|&key| round.0.get(key).copied()).collect::<Option<Vec<&TimedSample>>>()?;
             let costs: Vec<f64> = samples.iter().map(|sample| sample.ns / sample.ops.max(1) as f64).collect();
-            Some((f(&costs)?, samples.iter().any(|sample| sample.contaminated())))
+            Some((f(&costs), samples.iter().any(|sample| sample.contaminated())))
         };
         let process = |rounds: &Vec<Round<'_>>| {
             let all: Vec<(f64, bool)> = rounds.iter().filter_map(of).collect();
@@ -72,53 +63,51 @@ impl<'a> Rounds<'a> {
     }
 
     /// Returns the ratio of the cost of `of` to the cost of `to`, or `None` if there is no round
-    /// with both. A net ratio is also `None` if the median net cost of `to` in any process is not
-    /// above zero.
-    pub fn ratio(&self, of: &str, to: &str, pairs: Pairs) -> Option<Estimate> {
-        match pairs {
-            Pairs::Whole => {
-                let values = self.values(&[of, to], |costs| Some((costs[0] / costs[1]).ln()));
-                estimate(&values, DRAWS, self.seed).map(|estimate| estimate.map(f64::exp))
+    /// with both.
+    pub fn ratio(&self, of: &str, to: &str) -> Option<Estimate> {
+        let values = self.values(&[of, to], |costs| (costs[0] / costs[1]).ln());
+        estimate(&values, DRAWS, self.seed).map(|estimate| estimate.map(f64::exp))
+    }
+
+    /// Returns the ratio of the net cost of `of` to that of `to`: the costs without that of the
+    /// loop. Returns `None` if there is no round with both, or if the median net cost of `to` in any
+    /// process is not above zero.
+    pub fn net_ratio(&self, of: &str, to: &str) -> Option<Estimate> {
+        // Takes the medians first and then their quotient. In a single round, the difference of two
+        // noisy costs may be zero or less, and leaving out such rounds would bias the ratio.
+        let keys = [of, to, self.void];
+        let own = self.values(&keys, |costs| costs[0] - costs[2]);
+        let base = self.values(&keys, |costs| costs[1] - costs[2]);
+        let median = |rounds: &Vec<f64>| stats::median(&mut rounds.clone());
+        let mut quotients = Vec::new();
+        for (own, base) in own.iter().zip(&base) {
+            let (Some(own), Some(base)) = (median(own), median(base)) else { continue };
+            // `to` is not slower than the loop, so there is no net cost to compare with.
+            if base <= 0.0 {
+                return None;
             }
-            Pairs::Net => {
-                // Takes the medians first and then their quotient. In a single round, the
-                // difference of two noisy costs may be zero or less, and leaving out such rounds
-                // would bias the ratio.
-                let keys = [of, to, self.void];
-                let own = self.values(&keys, |costs| Some(costs[0] - costs[2]));
-                let base = self.values(&keys, |costs| Some(costs[1] - costs[2]));
-                let median = |rounds: &Vec<f64>| stats::median(&mut rounds.clone());
-                let mut quotients = Vec::new();
-                for (own, base) in own.iter().zip(&base) {
-                    let (Some(own), Some(base)) = (median(own), median(base)) else { continue };
-                    // `to` is not slower than the loop, so there is no net cost to compare with.
-                    if base <= 0.0 {
-                        return None;
-                    }
-                    quotients.push(vec![own / base]);
-                }
-                estimate(&quotients, DRAWS, self.seed)
-            }
+            quotients.push(vec![own / base]);
         }
+        estimate(&quotients, DRAWS, self.seed)
     }
 
     /// Returns the median cost of an operation, in nanoseconds, or `None` if there is no sample of
     /// `of`.
     pub fn cost(&self, of: &str) -> Option<f64> {
-        estimate(&self.values(&[of], |costs| Some(costs[0])), 0, self.seed).map(|estimate| estimate.mid)
+        estimate(&self.values(&[of], |costs| costs[0]), 0, self.seed).map(|estimate| estimate.mid)
     }
 
     /// Returns the median cost of an operation without that of the loop, in nanoseconds, paired by
     /// round.
     pub fn net_cost(&self, of: &str) -> Option<f64> {
-        let values = self.values(&[of, self.void], |costs| Some(costs[0] - costs[1]));
+        let values = self.values(&[of, self.void], |costs| costs[0] - costs[1]);
         estimate(&values, 0, self.seed).map(|estimate| estimate.mid)
     }
 
     /// Returns the cost in the fastest sample, in nanoseconds per operation. This cost is noisier
     /// than the median, and reports show it for information only.
     pub fn least(&self, of: &str) -> Option<f64> {
-        let all = self.values(&[of], |costs| Some(costs[0]));
+        let all = self.values(&[of], |costs| costs[0]);
         all.into_iter().flatten().min_by(f64::total_cmp)
     }
 }
@@ -160,13 +149,13 @@ mod tests {
     fn a_drift_does_not_change_a_ratio() {
         let samples = drifting();
         let rounds = Rounds::new(&samples, "void", 1);
-        let ratio = rounds.ratio("half", "base", Pairs::Whole).expect("both ran");
+        let ratio = rounds.ratio("half", "base").expect("both ran");
         assert!((ratio.low99 - 0.5).abs() < 1e-9 && (ratio.high99 - 0.5).abs() < 1e-9, "{ratio:?}");
-        let net = rounds.ratio("half", "base", Pairs::Net).expect("all three ran");
+        let net = rounds.net_ratio("half", "base").expect("all three ran");
         assert!((net.mid - 30.0 / 80.0).abs() < 1e-9, "{net:?}");
-        assert_eq!(rounds.ratio("base", "void", Pairs::Net), None, "the loop costs nothing above itself");
+        assert_eq!(rounds.net_ratio("base", "void"), None, "the loop costs nothing above itself");
         assert!((rounds.net_cost("half").expect("it ran") - 4.5).abs() < 1e-9);
-        assert_eq!(rounds.ratio("nobody", "base", Pairs::Whole), None);
+        assert_eq!(rounds.ratio("nobody", "base"), None);
     }
 
     #[test]
@@ -180,7 +169,7 @@ mod tests {
         }
         let rounds = Rounds::new(&samples, "void", 1);
         assert!((rounds.contaminated() - 0.25).abs() < 1e-9);
-        let ratio = rounds.ratio("half", "base", Pairs::Whole).expect("both ran");
+        let ratio = rounds.ratio("half", "base").expect("both ran");
         assert!((ratio.high99 - 0.5).abs() < 1e-9, "{ratio:?}");
     }
 
@@ -189,6 +178,6 @@ mod tests {
         let samples: Vec<TimedSample> =
             (0..9).flat_map(|r| [sample("a", 0, r, 30.0, 1), sample("b", 0, r, 10.0, 0)]).collect();
         let rounds = Rounds::new(&samples, "void", 1);
-        assert!((rounds.ratio("a", "b", Pairs::Whole).expect("both ran").mid - 3.0).abs() < 1e-9);
+        assert!((rounds.ratio("a", "b").expect("both ran").mid - 3.0).abs() < 1e-9);
     }
 }

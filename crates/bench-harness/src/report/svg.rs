@@ -2,8 +2,9 @@
 //! in a family are the same up to the first slash.
 
 use core::error::Error;
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ephemera_measure::picture::{self, Forest, ForestLine, INK, text};
 use plotters::prelude::*;
@@ -25,19 +26,18 @@ pub(super) fn forest(table: &ReportTable) -> Forest<'_> {
     Forest(rows.filter_map(line).map(|(name, ratio, verdict)| ForestLine { name, ratio, verdict }).collect())
 }
 
-/// Writes a picture for each family to `directory`. Returns the paths of the pictures.
+/// Writes a picture for each family to `directory`.
 ///
 /// # Errors
 ///
 /// Returns an error if drawing or writing fails.
-pub fn write_pictures(report: &BenchReport, directory: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
+pub fn write_pictures(report: &BenchReport, directory: &Path) -> Result<(), Box<dyn Error>> {
     fs::create_dir_all(directory)?;
-    let family = |table: &ReportTable| table.spec.id.split('/').next().unwrap_or_default().to_owned();
-    let mut families: Vec<String> = report.tables.iter().map(family).collect();
-    families.dedup();
-    let mut written = Vec::new();
-    for name in families {
-        let tables: Vec<&ReportTable> = report.tables.iter().filter(|table| family(table) == name).collect();
+    let mut families: BTreeMap<&str, Vec<&ReportTable>> = BTreeMap::new();
+    for table in &report.tables {
+        families.entry(table.spec.id.split('/').next().unwrap_or_default()).or_default().push(table);
+    }
+    for (name, tables) in families {
         let plots: Vec<Forest<'_>> = tables.iter().map(|table| forest(table)).collect();
         let height: i32 = plots.iter().map(|plot| HEAD + plot.height() + GAP).sum();
         // All plots of a picture share one scale.
@@ -58,7 +58,6 @@ pub fn write_pictures(report: &BenchReport, directory: &Path) -> Result<Vec<Path
             }
             Ok(())
         })?;
-        written.push(path);
     }
-    Ok(written)
+    Ok(())
 }

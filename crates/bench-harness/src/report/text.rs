@@ -139,17 +139,6 @@ pub(super) fn values(report: &BenchReport, comparison: Option<&Comparison>) -> V
     })
 }
 
-/// Returns a text that says how the process is pinned, and which kinds of interference this system
-/// counts.
-fn isolation() -> String {
-    let pinned = os::cpus()
-        .last()
-        .map_or("not pinned: not available here".to_owned(), |cpu| format!("pinned to CPU {cpu}"));
-    let switches = if os::usage(os::Who::Thread).is_some() { "counted" } else { "not available here" };
-    let steal = if os::steal().is_some() { "counted" } else { "not available here" };
-    format!("{pinned}; involuntary switches {switches}; stolen time {steal}")
-}
-
 /// Returns the facts about the host and its costs, each with a name.
 pub fn host_block(report: &BenchReport) -> Vec<(String, String)> {
     let values = json!({
@@ -158,7 +147,9 @@ pub fn host_block(report: &BenchReport) -> Vec<(String, String)> {
         "document": report.document,
         "trials": report.trials,
         "seed": report.seed,
-        "isolation": isolation(),
+        "pinned": os::cpus().last(),
+        "counts_switches": os::usage(os::Who::Thread).is_some(),
+        "counts_steal": os::steal().is_some(),
         "left_to_full": report.left_to_full,
     });
     let facts = render("facts.txt", include_str!("facts.txt"), &values);

@@ -8,7 +8,7 @@ use std::time::Instant;
 use std::{env, fs, io};
 
 use super::checks::compare;
-use super::plan::{Clock, Progress, RunPlan, StepWork, lanes};
+use super::plan::{Clock, Progress, RunPlan, StepWork};
 use super::process::{child, in_lanes};
 use super::record::{ContenderState, Job, Measurements, Mode, WorkloadOutcome};
 use crate::contenders::{ALWAYS, Entry, REFERENCE, TWIN, VOID};
@@ -59,8 +59,7 @@ pub fn run(
             StepWork::Alone => {
                 let orders = outcome.spec.alone_orders(plan.isolated);
                 let modes: Vec<Mode> = orders.into_iter().map(Mode::Alone).collect();
-                let lanes = lanes(&outcome.spec, plan.isolated);
-                alone(plan, outcome, lanes, &modes, &[ALWAYS[TWIN]])?;
+                alone(plan, outcome, plan.lanes(&outcome.spec), &modes, &[ALWAYS[TWIN]])?;
             }
             // Leaves out the allocator that does nothing, whose memory is only its own buffer, and
             // the reference's second entry, which takes as much memory as the reference.
@@ -89,13 +88,13 @@ fn alone(
     modes: &[Mode],
     without: &[&str],
 ) -> io::Result<()> {
-    let keys = running(outcome).into_iter().filter(|key| !without.contains(&key.as_str()));
-    let todo: Vec<(String, Mode)> =
-        keys.flat_map(|key| modes.iter().map(move |mode| (key.clone(), *mode))).collect();
-    let jobs = todo
-        .into_iter()
-        .map(|(key, mode)| Job { contenders: vec![key], ..job(plan, outcome, mode, (0, Duration::ZERO)) });
-    let jobs: Vec<Job> = jobs.collect();
+    let mut jobs = Vec::new();
+    for key in running(outcome).into_iter().filter(|key| !without.contains(&key.as_str())) {
+        for mode in modes {
+            let job = job(plan, outcome, *mode, (0, Duration::ZERO));
+            jobs.push(Job { contenders: vec![key.clone()], ..job });
+        }
+    }
     let done = in_lanes(lanes.min(jobs.len()), jobs, |lane, mut job| {
         job.marker = plan.scratch.join(format!("turn-{lane}"));
         if let Mode::Alone(order) = &mut job.mode {

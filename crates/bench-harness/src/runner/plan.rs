@@ -82,6 +82,11 @@ impl RunPlan {
         self.entries.iter().filter(move |entry| entry.class == class)
     }
 
+    /// Returns the number of processes of a workload without rounds that run at the same time.
+    pub(super) fn lanes(&self, spec: &WorkloadSpec) -> usize {
+        spec.lanes(self.isolated, os::cpus().len())
+    }
+
     /// Returns all steps in order. Steps that cannot be shortened come early, so that the clock can
     /// shorten the later steps by the time that the early ones take. Workloads without rounds come
     /// last, and their time is separate. The processes of a workload are spread over the run, so a
@@ -114,7 +119,11 @@ impl RunPlan {
         let able = |entry: &&Entry| entry.absent.is_none() && spec.need.missing(&entry.info.caps).is_none();
         let contenders = self.entries_of(spec.class).filter(able).count() as u32;
         let each = match work {
-            StepWork::Alone => return CHILD + alone_weight(spec, self.isolated, contenders),
+            StepWork::Alone => {
+                let processes = contenders * spec.alone_orders(self.isolated).len() as u32;
+                let turns = processes.div_ceil(self.lanes(spec) as u32);
+                return CHILD + spec.alone_time(self.isolated) * turns;
+            }
             StepWork::Time(0) if self.isolated => CHILD + self.target * self.rounds,
             StepWork::Time(_) => self.target * self.rounds,
             StepWork::Check | StepWork::Memory => CHILD,
@@ -122,19 +131,6 @@ impl RunPlan {
         };
         CHILD + contenders * (CHILD / 4 + each)
     }
-}
-
-/// Returns the estimated time of a workload without rounds over `contenders` contenders. `full`
-/// says whether this is a full run.
-fn alone_weight(spec: &WorkloadSpec, full: bool, contenders: u32) -> Duration {
-    let processes = contenders * spec.alone_orders(full).len() as u32;
-    spec.alone_time(full) * processes.div_ceil(lanes(spec, full) as u32)
-}
-
-/// Returns the number of processes of a workload without rounds that run at the same time. `full`
-/// says whether this is a full run.
-pub(super) fn lanes(spec: &WorkloadSpec, full: bool) -> usize {
-    spec.lanes(full, os::cpus().len())
 }
 
 /// The progress of a run, for display.

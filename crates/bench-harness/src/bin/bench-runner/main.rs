@@ -132,19 +132,20 @@ impl RunnerArguments {
             alone: Vec::new(),
             bars: Vec::new(),
         };
-        for spec in plan.specs.iter_mut().filter(|spec| spec.parses()) {
-            spec.title = format!("{}: {}", spec.title, document.origin);
-        }
-        drop(document);
         let mut corpus = None;
         for spec in &mut plan.specs {
-            if spec.reads_sources() {
+            spec.title += &if spec.parses() {
+                format!(": {}", document.origin)
+            } else if spec.reads_sources() {
                 let corpus = corpus.get_or_insert_with(|| Sources::corpus(plan.corpus.as_deref()));
-                spec.title = format!("{}: {}", spec.title, corpus.origin);
+                format!(": {}", corpus.origin)
             } else if let Some(ticks) = ticks_per_ns().filter(|_| spec.is_set()) {
-                spec.title = format!("{}; {ticks:.2} ticks of the time-stamp counter per ns", spec.title);
-            }
+                format!("; {ticks:.2} ticks of the time-stamp counter per ns")
+            } else {
+                String::new()
+            };
         }
+        drop(document);
         for (name, value) in report::host_block(&report) {
             println!("{name:<16} {value}");
         }

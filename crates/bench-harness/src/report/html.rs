@@ -1,14 +1,44 @@
-//! The panels of memory over time, of tails and of resident memory: for each table a row of small
-//! pictures, one for each contender.
+//! `report.html`: the whole report in one file without external resources, for screens of any
+//! width, in light and dark, and for paper. The template `report.html` has the markup. Each
+//! table of memory over time, of tails and of resident memory has a row of panels: small pictures,
+//! one for each contender.
+#![forbid(unsafe_code)]
 
+use ephemera_measure::page::{page, render};
 use ephemera_measure::picture::{Curve, Panel, SMALL, Scales};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use crate::contenders::{REFERENCE, VOID};
-use crate::report::cells::bytes;
-use crate::report::model::{BenchReport, ReportRow, ReportTable};
+use super::baseline::Comparison;
+use super::cells::bytes;
+use super::model::{BenchReport, ReportRow, ReportTable};
+use super::scaling::scaling;
+use super::svg::forest;
+use super::text::values;
+use crate::contenders::{ALWAYS, VOID};
 use crate::runner::{AloneRun, Latencies};
 use crate::workloads::AfterBurst;
+
+/// Returns the report as a page. With a `comparison`, the page also shows the changes since an
+/// earlier run.
+pub fn html(report: &BenchReport, comparison: Option<&Comparison>) -> String {
+    let pictures = report.tables.iter().filter_map(picture);
+    let resident = report.alone.iter().map(|of| (of.spec.id.clone(), resident(of).into()));
+    let mut values = values(report, comparison);
+    values["memory"] = memory(report).into();
+    values["tails"] = tails(report).into();
+    values["scaling"] = scaling(report).into();
+    values["pictures"] = pictures.collect::<Map<_, _>>().into();
+    values["resident"] = resident.collect::<Map<_, _>>().into();
+    let body = render("page.html", include_str!("report.html"), &values);
+    page(&format!("Allocators compared ({})", report.mode), &body)
+}
+
+/// Returns the name of a table and the picture of its ratios, or `None` if it has no ratios.
+fn picture(of: &ReportTable) -> Option<(String, Value)> {
+    let plot = forest(of);
+    let title = format!("{}: ratios to the reference, with 95 % intervals", of.spec.id);
+    (!plot.0.is_empty()).then(|| (of.spec.id.clone(), plot.inline(&title).into()))
+}
 
 /// Returns the panels of the tables for which `figures` returns any.
 fn panels(tables: &[ReportTable], figures: impl Fn(&ReportTable) -> Vec<Value>) -> Vec<Value> {
@@ -68,7 +98,7 @@ fn held_curves(held: &[Held], scale: &Panel) -> [Curve; 2] {
 }
 
 /// Returns the panels of the bytes that each contender took over time, and of the live bytes.
-pub(super) fn memory(report: &BenchReport) -> Vec<Value> {
+fn memory(report: &BenchReport) -> Vec<Value> {
     panels(&report.tables, |of| {
         let held = |row: &ReportRow| -> Vec<Held> {
             row.over_time().iter().map(|at| (at.ops as f64, at.taken, at.live)).collect()
@@ -87,16 +117,16 @@ pub(super) fn memory(report: &BenchReport) -> Vec<Value> {
 
 /// Returns the panels that show, for each time, the share of the requests or frames that took
 /// longer.
-pub(super) fn tails(report: &BenchReport) -> Vec<Value> {
+fn tails(report: &BenchReport) -> Vec<Value> {
     panels(&report.tables, |of| {
         let curve = |latencies: &Latencies| -> Curve {
             latencies.above.iter().map(|&(ns, share)| (ns.max(1) as f64 / 1e3, share)).collect()
         };
-        let row = |row: &ReportRow| Some((row.name, row.latencies.clone()?));
-        let rows = of.rows.iter().enumerate().filter(|(index, _)| *index != VOID);
-        let rows: Vec<(&str, Latencies)> = rows.filter_map(|(_, of)| row(of)).collect();
-        let reference = of.rows.get(REFERENCE).and_then(row).map(|(_, latencies)| curve(&latencies));
-        let reference = reference.unwrap_or_default();
+        let rows = of.rows.iter().filter(|row| row.key != ALWAYS[VOID]);
+        let rows: Vec<(&ReportRow, &Latencies)> =
+            rows.filter_map(|row| Some((row, row.latencies.as_ref()?))).collect();
+        let reference = rows.iter().find(|(row, _)| row.is_reference());
+        let reference = reference.map(|(_, latencies)| curve(latencies)).unwrap_or_default();
         let points = || rows.iter().flat_map(|(_, latencies)| curve(latencies));
         let low = points().map(|(x, _)| x).fold(f64::MAX, f64::min);
         let scale = Panel {
@@ -109,12 +139,12 @@ pub(super) fn tails(report: &BenchReport) -> Vec<Value> {
             filled: false,
         };
         let measured = rows.iter().filter(|(_, latencies)| !latencies.above.is_empty());
-        let tail = |(name, latencies): &(&str, Latencies)| {
+        let tail = |(row, latencies): &(&ReportRow, &Latencies)| {
             let [p50, p99, p999] =
                 [latencies.p50, latencies.p99, latencies.p999].map(|ns| format!("{:.0} µs", ns as f64 / 1e3));
             let figures = format!("median {p50}, 99 % {p99}, 99.9 % {p999}");
-            let title = format!("{}: latencies of {name}", of.spec.id);
-            figure(&scale, &title, name, &figures, &[curve(latencies), reference.clone()])
+            let title = format!("{}: latencies of {}", of.spec.id, row.name);
+            figure(&scale, &title, row.name, &figures, &[curve(latencies), reference.clone()])
         };
         measured.map(tail).collect()
     })
@@ -148,7 +178,7 @@ fn held(run: &AloneRun) -> Vec<Held> {
 }
 
 /// Returns the panels of resident memory over time, one for each contender that ran.
-pub(super) fn resident(of: &ReportTable) -> Vec<Value> {
+fn resident(of: &ReportTable) -> Vec<Value> {
     let burst = of.spec.is_burst();
     let scale = if burst {
         after_burst(of)
