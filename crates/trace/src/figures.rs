@@ -4,20 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use serde::{Deserialize, Serialize};
-
 use crate::output;
 use crate::profile::TraceProfile;
-use crate::replay::{Digest, Replayed};
-
-#[derive(Debug, Serialize, Deserialize)]
-struct FiguresFile {
-    /// The digest of the trace's operations. Older files have none.
-    #[serde(default)]
-    digest: String,
-    #[serde(flatten)]
-    figures: Replayed,
-}
+use crate::replay::Replayed;
 
 /// Returns the path of the file with the figures of a trace.
 pub fn path(trace: &Path) -> PathBuf {
@@ -44,24 +33,23 @@ fn refuse_foreign(out: &Path) -> io::Result<()> {
         return Ok(());
     }
     let bytes = output::named(out, fs::read(out))?;
-    if serde_json::from_slice::<FiguresFile>(&bytes).is_ok() {
+    if serde_json::from_slice::<Replayed>(&bytes).is_ok() {
         return Ok(());
     }
     let why = "the replay writes its figures there, but no replay wrote this file: rename or remove it";
     output::named(out, Err(io::Error::new(io::ErrorKind::AlreadyExists, why)))
 }
 
-/// Writes the figures of a trace, together with the digest of the trace's operations. Returns the
-/// path of the file. If the write fails, an existing file stays unchanged.
+/// Writes the figures of a trace. Returns the path of the file. If the write fails, an existing file
+/// stays unchanged.
 ///
 /// # Errors
 ///
 /// Returns an error if the file cannot be written, or if it exists and was not written by a replay.
-pub fn keep(trace: &Path, digest: Digest, figures: Replayed) -> io::Result<PathBuf> {
+pub fn keep(trace: &Path, figures: &Replayed) -> io::Result<PathBuf> {
     let out = path(trace);
     refuse_foreign(&out)?;
-    let kept = FiguresFile { digest: digest.to_string(), figures };
-    output::replace(&out, &(serde_json::to_string_pretty(&kept)? + "\n"))?;
+    output::replace(&out, &(serde_json::to_string_pretty(figures)? + "\n"))?;
     Ok(out)
 }
 
@@ -81,11 +69,11 @@ pub fn of(trace: &Path, profile: &TraceProfile) -> Option<Replayed> {
 }
 
 fn usable(text: &str, profile: &TraceProfile) -> Result<Replayed, String> {
-    let FiguresFile { digest, figures } = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let figures: Replayed = serde_json::from_str(text).map_err(|error| error.to_string())?;
     if figures.command != profile.command {
         return Err(format!("it is about another command, not about `{}`", profile.command));
     }
-    if digest != profile.digest.to_string() {
+    if figures.digest != profile.digest.to_string() {
         return Err("it is about another recording of the command; replay this one".to_owned());
     }
     // A terminal would obey control characters, which no replay writes.

@@ -36,6 +36,7 @@ fn replayed(path: &Path) -> std::path::PathBuf {
         peak: None,
     };
     let figures = Replayed {
+        digest: program.digest.to_string(),
         command: trace.command,
         ops: program.ops,
         lanes: 4,
@@ -48,7 +49,7 @@ fn replayed(path: &Path) -> std::path::PathBuf {
         left_out: Vec::new(),
         notes: Vec::new(),
     };
-    figures::keep(path, program.digest, figures).expect("cargo's directory is writable")
+    figures::keep(path, &figures).expect("cargo's directory is writable")
 }
 
 /// Runs `advise`. Returns whether it used the figures of a replay, and its error messages.

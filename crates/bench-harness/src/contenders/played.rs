@@ -2,7 +2,7 @@
 
 use core::alloc::{GlobalAlloc, Layout};
 
-use ephemera_trace::replay::{Played, Player, ReplayProgram};
+use ephemera_trace::replay::{Player, ReplayProgram};
 
 use crate::blocks::{Contender, RawAlloc};
 use crate::card::Caps;
@@ -58,7 +58,7 @@ unsafe impl<C: Contender> GlobalAlloc for PlayedContender<C> {
 /// # Panics
 ///
 /// Panics if the contender's card says that it cannot replay this program.
-pub(super) fn build<C: Contender>(program: &ReplayProgram, whole: bool) -> Box<dyn FnMut() -> Played + '_> {
+pub(super) fn build<C: Contender>(program: &ReplayProgram, whole: bool) -> Box<dyn FnMut() -> u64 + '_> {
     let why = why_not(&C::INFO.caps, program.is_threaded());
     assert!(why.is_none(), "{} cannot play this: {}", C::INFO.name, why.unwrap_or_default());
     let mut player = Player::new(PlayedContender(C::create()), program, whole);

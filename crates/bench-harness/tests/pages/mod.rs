@@ -244,6 +244,7 @@ fn make_advice() -> String {
         peak: Some(3 << 20),
     };
     let replayed = Replayed {
+        digest: String::new(),
         command: "cc".to_owned(),
         ops: 40_000,
         lanes: 1,

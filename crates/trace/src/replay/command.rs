@@ -11,7 +11,7 @@ use clap::Args;
 use ephemera_recorder::Trace;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::memory::{self, ChildOptions, MemoryMeter};
+use super::memory::{self, MemoryMeter};
 use super::replayed::{REFERENCE, ReplayRow, Replayed, TWIN};
 use super::room::{self, needs};
 use super::{Field, ReplayProgram, parent, timed};
@@ -37,8 +37,20 @@ pub struct ReplayOptions {
     /// The seed of the order of turns
     #[arg(long, value_name = "N", default_value_t = 4141)]
     seed: u64,
-    #[command(flatten)]
-    child: ChildOptions,
+    // A replay passes the next three arguments to its child processes.
+    /// Measure the memory of one contender
+    #[arg(long, hide = true, value_name = "KEY")]
+    memory_of: Option<String>,
+    /// End with the process that has this ID and started this one
+    #[arg(long, hide = true, value_name = "PID")]
+    parent: Option<u32>,
+    /// Touch no pages beyond the first of a block
+    #[arg(long, hide = true)]
+    sparse: bool,
+    // For tests.
+    /// Assume that this many bytes of memory are available
+    #[arg(long, hide = true, value_name = "BYTES")]
+    room: Option<u64>,
 }
 
 /// Runs a replay over the allocators that `field` returns. The arguments of `field` are whether
@@ -58,15 +70,15 @@ pub fn run(
     known: &[&str],
     field: impl Fn(bool, &[String]) -> Field,
 ) -> Result<(), Box<dyn Error>> {
-    options.child.parent.map_or(Ok(()), parent::end_with)?;
+    options.parent.map_or(Ok(()), parent::end_with)?;
     let trace =
         Trace::open(&options.trace).map_err(|error| format!("{}: {error}", options.trace.display()))?;
-    if let Some(key) = &options.child.memory_of {
+    if let Some(key) = &options.memory_of {
         let program = program(&options.trace, &trace)?;
         // The parent process names only an allocator that can play, and `field` includes every
         // allocator that is named.
         let field = field(program.is_threaded(), core::slice::from_ref(key));
-        return memory::measure_this_process(&program, key, &field, options.child.sparse);
+        return memory::measure_this_process(&program, key, &field, options.sparse);
     }
     if let Some(peer) = options.peers.iter().find(|peer| !known.contains(&peer.as_str())) {
         return Err(format!("no contender `{peer}` in this build; there are {}", known.join(", ")).into());
@@ -81,12 +93,12 @@ pub fn run(
     let program = program(&options.trace, &trace)?;
     let mut field = field(program.is_threaded(), &options.peers);
     list_missing(&mut field, &options.peers);
-    let available = options.child.room.or_else(room::available);
+    let available = options.room.or_else(room::available);
     announce(&program, field.candidates.len(), available)?;
     let replayed = measure(options, &program, field, available, &trace.command)?;
     let mut said = text::replay(&replayed);
     // The figures are written first, because printing may fail.
-    let kept = figures::keep(&options.trace, program.digest, replayed);
+    let kept = figures::keep(&options.trace, &replayed);
     if let Ok(out) = &kept {
         said.push_str(&format!("wrote {}\n", out.display()));
     }
@@ -155,6 +167,7 @@ fn measure(
         peak,
     });
     Ok(Replayed {
+        digest: program.digest.to_string(),
         command: command.to_owned(),
         ops: program.ops,
         lanes: program.lanes.len(),

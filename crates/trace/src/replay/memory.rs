@@ -18,23 +18,6 @@ use super::{Field, ReplayProgram};
 /// The subcommand by which the calling program runs [`run`](super::run).
 pub const SUBCOMMAND: &str = "replay";
 
-/// The arguments that the command passes to its child processes, and arguments for tests.
-#[derive(Debug, Default, clap::Args)]
-pub(super) struct ChildOptions {
-    /// Measure the memory of one contender
-    #[arg(long, hide = true, value_name = "KEY")]
-    pub(super) memory_of: Option<String>,
-    /// End with the process that has this ID and started this one
-    #[arg(long, hide = true, value_name = "PID")]
-    pub(super) parent: Option<u32>,
-    /// Touch no pages beyond the first of a block
-    #[arg(long, hide = true)]
-    pub(super) sparse: bool,
-    /// Assume that this many bytes of memory are available
-    #[arg(long, hide = true, value_name = "BYTES")]
-    pub(super) room: Option<u64>,
-}
-
 /// Plays once over one candidate, and prints by how many bytes the resident set of this process
 /// grew. Prints nothing if the system does not report the resident set.
 pub(super) fn measure_this_process(

@@ -26,14 +26,14 @@ pub use self::digest::Digest;
 pub use self::lane::Lane;
 pub use self::memory::SUBCOMMAND;
 pub use self::op::{Action, ProgramOp};
-pub use self::player::{Played, Player};
+pub use self::player::Player;
 pub use self::program::ReplayProgram;
 pub use self::replayed::{REFERENCE, ReplayRow, Replayed, TWIN};
 pub use self::timed::{Swayed, Timed, time};
 
-/// A function that creates a player of a program, and returns a function that plays the program
-/// once. The flag tells whether the player touches every page.
-pub type BuildPlayer = for<'a> fn(&'a ReplayProgram, bool) -> Box<dyn FnMut() -> Played + 'a>;
+/// A function that creates a player of a program, and returns [`Player::play`] over it. The flag
+/// tells whether the player touches every page.
+pub type BuildPlayer = for<'a> fn(&'a ReplayProgram, bool) -> Box<dyn FnMut() -> u64 + 'a>;
 
 /// An allocator that a replay measures.
 #[derive(Clone, Copy, Debug)]

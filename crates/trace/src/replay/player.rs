@@ -22,16 +22,6 @@ const TOUCHED: usize = 256;
 /// The size of a page in bytes. A play that measures memory touches one byte of each page.
 const PAGE: usize = 4096;
 
-/// The time that a play took.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Played {
-    /// Nanoseconds of processor time of all threads together, without the time spent waiting or
-    /// reading operations.
-    pub busy: u64,
-    /// Nanoseconds of processor time spent waiting for other threads.
-    pub waited: u64,
-}
-
 /// A slot, which holds one block at a time, and its generation.
 #[derive(Debug)]
 struct PlayerSlot {
@@ -146,13 +136,14 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
         &self.alloc
     }
 
-    /// Plays the program once. Then frees the blocks that the program never frees, and does not
-    /// time these frees.
+    /// Plays the program once. Returns the nanoseconds of processor time of all threads together,
+    /// without the time spent waiting or reading operations. Then frees the blocks that the program
+    /// never frees, and does not time these frees.
     ///
     /// # Panics
     ///
     /// Panics if the allocator refuses a block on any thread. The live blocks then leak.
-    pub fn play(&mut self) -> Played {
+    pub fn play(&mut self) -> u64 {
         self.slots.iter_mut().for_each(|slot| *slot.generation.get_mut() = 0);
         for (epoch, lanes) in self.epochs.iter_mut().zip(&self.program.epochs) {
             *epoch.get_mut() = *lanes;
@@ -161,28 +152,26 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
         let this = &*self;
         // The first lane stays on this thread, so a program with one lane does not start a thread.
         // Allocators are faster in a single-threaded process.
-        let times: Vec<Played> = std::thread::scope(|scope| {
+        let busy = std::thread::scope(|scope| {
             let mut lanes = this.program.lanes.iter().zip(&this.buffers);
             let first = lanes.next();
             let others: Vec<_> =
                 lanes.map(|(lane, buffer)| scope.spawn(|| this.lane(lane, buffer))).collect();
             let first = first.map(|(lane, buffer)| this.lane(lane, buffer));
             let others = others.into_iter().map(|lane| lane.join().unwrap_or_else(|why| resume_unwind(why)));
-            others.chain(first).collect()
+            others.chain(first).sum()
         });
         for left in &self.program.left {
             let block = self.slots[left.slot as usize].block.load(Relaxed);
             // SAFETY: the program fills the slot with a block of this layout and does not empty it.
             unsafe { self.alloc.dealloc(block, left.layout()) };
         }
-        Played {
-            busy: times.iter().map(|lane| lane.busy).sum(),
-            waited: times.iter().map(|lane| lane.waited).sum(),
-        }
+        busy
     }
 
-    /// Plays a lane: its segments and its tail. Reading a segment is not timed.
-    fn lane(&self, lane: &Lane, buffer: &Mutex<SegmentBuffer>) -> Played {
+    /// Plays a lane: its segments and its tail. Returns the time, without the time spent waiting or
+    /// reading a segment.
+    fn lane(&self, lane: &Lane, buffer: &Mutex<SegmentBuffer>) -> u64 {
         let _on_panic = BreakOnPanic(&self.broken);
         // After a panic the lock is poisoned. A later play overwrites the buffer before it reads
         // it.
@@ -197,7 +186,7 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
         }
         self.ops(&lane.tail, &mut epoch, &mut waited);
         self.end(epoch);
-        Played { busy: (thread_time() - start).saturating_sub(waited + read), waited }
+        (thread_time() - start).saturating_sub(waited + read)
     }
 
     /// Plays operations of a lane. `epoch` is the lane's current epoch.

@@ -31,6 +31,9 @@ pub struct ReplayRow {
 /// The figures of a replay.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Replayed {
+    /// The digest of the trace's operations. Older files have none.
+    #[serde(default)]
+    pub digest: String,
     /// The command that was recorded.
     pub command: String,
     /// The number of operations of the program.

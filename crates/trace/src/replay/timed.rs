@@ -125,7 +125,7 @@ pub fn time(
     for round in 0..=rounds {
         turns::next_round(&mut rng, &mut order);
         for &index in &order {
-            let busy = players[index]().busy;
+            let busy = players[index]();
             if round > 0 {
                 samples[index].push(busy.max(1) as f64);
             }

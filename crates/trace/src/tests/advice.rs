@@ -78,6 +78,7 @@ fn replayed(profile: &TraceProfile, ratios: &[(&str, f64)]) -> Replayed {
         peak: None,
     };
     Replayed {
+        digest: String::new(),
         command: String::new(),
         ops: profile.events,
         lanes: 1,
