@@ -9,45 +9,32 @@
 use std::sync::OnceLock;
 
 use ephemera_measure::summary::{SummaryRow, SummaryTable};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// The recorded run, as `cargo xtask readme` writes it.
 const RECORDED: &str = include_str!("../../../docs/benchmarks/recorded.json");
 
-/// The origin of a figure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The origin of a figure. Templates print its serialised words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum CostSource {
     /// A replay of this trace.
+    #[serde(rename = "the replay of this trace")]
     Replay,
     /// Calls that the recorder measured in the program.
+    #[serde(rename = "calls that were measured while the program ran")]
     Sampled,
     /// The recorded run of the harness.
+    #[serde(rename = "an assumption: as in the loops of docs/benchmarks/results.md, on another machine")]
     Table,
     /// An assumption: half of the time of the system's allocator.
+    #[serde(rename = "an assumption (half), since there is no figure for such a program")]
     Assumed,
 }
 
 impl CostSource {
-    /// Returns the words that name this origin in a report.
-    pub fn said(self) -> &'static str {
-        match self {
-            Self::Replay => "the replay of this trace",
-            Self::Sampled => "calls that were measured while the program ran",
-            Self::Table => "an assumption: as in the loops of docs/benchmarks/results.md, on another machine",
-            Self::Assumed => "an assumption (half), since there is no figure for such a program",
-        }
-    }
-
     /// Returns whether a replay of this trace measured the figure.
     pub fn is_measured(self) -> bool {
         self == Self::Replay
-    }
-}
-
-/// Templates print the words.
-impl Serialize for CostSource {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.said())
     }
 }
 

@@ -6,20 +6,14 @@ const POINTS: usize = 1024;
 
 /// The live bytes over the run, as the peak of each stretch of events. When the number of stretches
 /// reaches its limit, each pair of neighbouring stretches is merged into one.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct LiveCurve {
     /// The highest value of each stretch.
     pub peaks: Vec<u64>,
-    /// The number of events in a stretch.
-    stretch: u64,
+    /// The base-2 logarithm of the number of events in a stretch.
+    stretch_log2: u32,
     /// The number of events in the last stretch; 0 if it is complete.
     filled: u64,
-}
-
-impl Default for LiveCurve {
-    fn default() -> Self {
-        Self { peaks: Vec::new(), stretch: 1, filled: 0 }
-    }
 }
 
 impl LiveCurve {
@@ -32,10 +26,10 @@ impl LiveCurve {
         if let Some(last) = self.peaks.last_mut() {
             *last = value.max(*last);
         }
-        self.filled = (self.filled + 1) % self.stretch;
+        self.filled = (self.filled + 1) % (1 << self.stretch_log2);
         if self.filled == 0 && self.peaks.len() == POINTS {
             self.peaks = self.peaks.chunks(2).map(|pair| pair.iter().copied().max().unwrap_or(0)).collect();
-            self.stretch *= 2;
+            self.stretch_log2 += 1;
         }
     }
 }
@@ -53,6 +47,6 @@ mod tests {
         assert!((POINTS / 2..POINTS).contains(&curve.peaks.len()));
         assert_eq!(curve.peaks.iter().max(), Some(&9_999));
         let at = curve.peaks.iter().position(|&peak| peak == 9_999).expect("it is there") as u64;
-        assert_eq!(at, 777_777 / curve.stretch);
+        assert_eq!(at, 777_777 >> curve.stretch_log2);
     }
 }

@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use ephemera_trace::advise::Advice;
-use ephemera_trace::{Summary, Trace, TraceError, TraceProfile, figures, output, page, text, units};
-use indicatif::{ProgressBar, ProgressStyle};
+use ephemera_trace::{Summary, Trace, TraceError, TraceProfile, figures, output, page, replay, text, units};
+use indicatif::ProgressBar;
 
 /// Reads a trace of the recorder and says what the program would gain from another allocator
 #[derive(Debug, Parser)]
@@ -64,11 +64,8 @@ fn read<T>(
 ) -> Result<(Trace, T), String> {
     let of_trace = |error| format!("{}: {error}", path.display());
     let trace = Trace::open(path).map_err(of_trace)?;
-    let bar =
-        ProgressBar::new_spinner().with_message(format!("reading {} of trace", units::bytes(trace.bytes)));
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} gone  {msg}") {
-        bar.set_style(style);
-    }
+    let message = format!("reading {} of trace", units::bytes(trace.bytes));
+    let bar = replay::progress(0, "{spinner} {elapsed} gone  {msg}").with_message(message);
     bar.enable_steady_tick(Duration::from_millis(100));
     let figures = pass(&trace, &bar);
     bar.finish_and_clear();

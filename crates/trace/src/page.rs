@@ -9,21 +9,16 @@ use minijinja::value::Serde;
 use crate::advise::Advice;
 use crate::profile::TraceProfile;
 use crate::replay::{ReplayRow, Replayed};
-use crate::text::{allocators, class_name, figures, median, render, rows, values};
+use crate::text::{render, values};
 use crate::units::{bytes, grouped};
 
 /// Returns one self-contained HTML page.
 pub fn page(profile: &TraceProfile, advice: &Advice, replayed: Option<&Replayed>) -> String {
-    let all = profile.all();
     let body = context! {
-        classes => Serde(profile.used().map(|(class, counts)| (class_name(class), counts)).collect::<Vec<_>>()),
-        life => median(&all.lives, grouped, "–"),
-        sizes => rows(profile, &all, |counts| figures(counts, &all, "–").into()),
         alive => alive(profile),
         replayed => Serde(replayed),
         untrusted => replayed.is_some_and(Replayed::untrusted),
         ratios => replayed.map(|replayed| ratios(&replayed.rows)),
-        allocators => replayed.map(|replayed| allocators(replayed, ["", " to ", ""], "–")),
         ..values(profile, advice)
     };
     let program = profile.command.split(' ').next().unwrap_or("a program");

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::curve::LiveCurve;
 use super::grown;
@@ -39,11 +39,16 @@ pub struct BlockCounts {
     pub resizes: u64,
     /// Lifetimes, each as the number of blocks that all threads allocated while the block was live,
     /// including the block itself.
-    #[serde(skip)]
+    #[serde(serialize_with = "median")]
     pub lives: LogHistogram,
     /// Lifetimes in nanoseconds.
-    #[serde(skip)]
+    #[serde(serialize_with = "median")]
     pub times: LogHistogram,
+}
+
+/// Serialises the median of a histogram, which is all that templates need.
+fn median<S: Serializer>(of: &LogHistogram, serializer: S) -> Result<S::Ok, S::Error> {
+    of.quantile(0.5).serialize(serializer)
 }
 
 impl BlockCounts {

@@ -69,7 +69,7 @@ impl Advice {
             assumed => Serde(assumed),
             offers => Serde(&self.offers),
             taken => share.map(between),
-            source => self.share.source.said(),
+            source => Serde(self.share.source),
             whole => &self.whole,
             worth => WORTH,
             unsure => share.is_some_and(|share| share.low < WORTH) && replayed.is_none(),
