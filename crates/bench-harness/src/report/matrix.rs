@@ -52,7 +52,7 @@ fn matrix(report: &BenchReport, class: ContenderClass) -> Option<Value> {
     };
     let row = |table: &&ReportTable| {
         let cells: Vec<Value> = compared(table).iter().map(cell).collect();
-        json!({"id": table.spec.id, "anchor": table.anchor(), "trusted": table.trusted, "cells": cells})
+        json!({"id": table.spec.id, "trusted": table.trusted, "cells": cells})
     };
     let rows: Vec<Value> = tables.iter().map(row).collect();
     Some(json!({"class": class.word(), "grid": grid, "means": means, "rows": rows}))

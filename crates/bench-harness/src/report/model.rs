@@ -118,12 +118,6 @@ impl ReportTable {
         }
     }
 
-    /// Returns the anchor of the table in the page.
-    pub(super) fn anchor(&self) -> String {
-        let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
-        format!("w-{}", self.spec.id.chars().map(plain).collect::<String>())
-    }
-
     /// Returns the row of the contender with this key, or `None` if the table has no such row.
     pub fn row(&self, key: &str) -> Option<&ReportRow> {
         self.rows.iter().find(|row| row.key == key)

@@ -100,7 +100,6 @@ fn shown(table: &ReportTable) -> Value {
     let alone = table.spec.is_alone();
     json!({
         "id": table.spec.id,
-        "anchor": table.anchor(),
         "title": table.spec.title,
         "op": table.spec.op,
         "heading": heading(table),
