@@ -56,7 +56,7 @@ pub(crate) fn main(ws: &Workspace, options: &CoherenceOptions) -> Result<bool> {
     let mut plan = options.plan()?;
     let traced = run::prepare(ws, &mut plan.contenders)?;
     traced.check()?;
-    let figures = traced.count(&plan);
+    let figures = traced.count(&plan)?;
     let page = table::page(&ws.root, &plan, &figures);
     print!("{page}");
     if options.record {

@@ -2,7 +2,8 @@
 
 use core::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use ephemera_measure::progress::progress_bar;
+use indicatif::ProgressBar;
 
 /// A spinner with the elapsed time. It disappears when this value is dropped, and is hidden if
 /// standard error is not a terminal.
@@ -12,10 +13,7 @@ pub(crate) struct Spinner(ProgressBar);
 impl Spinner {
     /// Creates a spinner that shows the message `doing` until it is dropped.
     pub(crate) fn start(doing: &str) -> Self {
-        let bar = ProgressBar::new_spinner().with_message(doing.to_owned());
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} [{elapsed}]") {
-            bar.set_style(style);
-        }
+        let bar = progress_bar(0, "{spinner} {msg} [{elapsed}]").with_message(doing.to_owned());
         bar.enable_steady_tick(Duration::from_millis(120));
         Self(bar)
     }

@@ -1,14 +1,16 @@
-//! The common parts of measurements: statistics, the counters of a process, tables, pictures, HTML
-//! pages, and the types of `summary.json`.
+//! The common parts of measurements: statistics, the counters of a process, lanes of work, progress
+//! bars, tables, pictures, HTML pages, and the types of `summary.json`.
 //!
 //! `bench-harness`, `trace` and `xtask` use this crate, which does not depend on an allocator and
 //! builds in seconds.
 
 pub mod grid;
 pub mod host;
+pub mod lanes;
 pub mod os;
 pub mod page;
 pub mod picture;
+pub mod progress;
 pub mod stats;
 pub mod summary;
 pub mod turns;

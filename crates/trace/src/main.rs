@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use ephemera_measure::progress::progress_bar;
 use ephemera_trace::advise::Advice;
-use ephemera_trace::{Summary, Trace, TraceError, TraceProfile, figures, output, page, replay, text, units};
+use ephemera_trace::{Summary, Trace, TraceError, TraceProfile, figures, output, page, text, units};
 use indicatif::ProgressBar;
 
 /// Reads a trace of the recorder and says what the program would gain from another allocator
@@ -65,7 +66,7 @@ fn read<T>(
     let of_trace = |error| format!("{}: {error}", path.display());
     let trace = Trace::open(path).map_err(of_trace)?;
     let message = format!("reading {} of trace", units::bytes(trace.bytes));
-    let bar = replay::progress(0, "{spinner} {elapsed} gone  {msg}").with_message(message);
+    let bar = progress_bar(0, "{spinner} {elapsed} gone  {msg}").with_message(message);
     bar.enable_steady_tick(Duration::from_millis(100));
     let figures = pass(&trace, &bar);
     bar.finish_and_clear();

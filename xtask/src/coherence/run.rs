@@ -4,12 +4,12 @@ use core::time::Duration;
 use std::io::{self, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use anyhow::{Context, Result, bail};
 use ephemera_coherence::catalogue::{TracedContender, TracedWorkload};
 use ephemera_coherence::{Measured, Replay};
+use ephemera_measure::lanes::in_lanes;
 
 use crate::cpeers::Support;
 use crate::workspace::Workspace;
@@ -109,8 +109,8 @@ impl Traced {
     }
 
     /// Makes all runs of the plan. Returns the figures in no particular order. If a run has no
-    /// figure, prints the reason and continues with the other runs.
-    pub(super) fn count(&self, plan: &Plan) -> Vec<Figure> {
+    /// figure, prints the reason.
+    pub(super) fn count(&self, plan: &Plan) -> io::Result<Vec<Figure>> {
         let mut runs = Vec::new();
         // The longest runs come first, so that all lanes end at about the same time.
         for &threads in plan.threads.iter().rev() {
@@ -118,26 +118,18 @@ impl Traced {
                 runs.extend(plan.contenders.iter().map(|contender| (threads, workload, *contender)));
             }
         }
-        let todo = Mutex::new(runs.iter().enumerate());
-        let figures = Mutex::new(Vec::new());
-        let next = || todo.lock().unwrap_or_else(PoisonError::into_inner).next();
-        let lane = || {
-            while let Some((index, &(threads, workload, contender))) = next() {
-                let (done, all, name) = (index + 1, runs.len(), contender.name);
-                eprintln!("[{done}/{all}] {}, {threads} threads, {name}", workload.name());
-                // A contender that cannot run under valgrind gets a cell without a figure.
-                match self.measure(workload, contender.key, threads) {
-                    Ok(measured) => {
-                        let figure = Figure { workload, contender: contender.key, threads, measured };
-                        figures.lock().unwrap_or_else(PoisonError::into_inner).push(figure);
-                    }
-                    Err(error) => eprintln!("NOT COUNTED: {error:#}"),
-                }
-            }
-        };
+        let all = runs.len();
         let lanes = thread::available_parallelism().map_or(1, usize::from);
-        thread::scope(|scope| (0..lanes).for_each(|_| drop(scope.spawn(lane))));
-        figures.into_inner().unwrap_or_else(PoisonError::into_inner)
+        let runs: Vec<_> = runs.into_iter().enumerate().collect();
+        let figures = in_lanes(lanes, runs, |_, (index, (threads, workload, contender))| {
+            let name = contender.name;
+            eprintln!("[{}/{all}] {}, {threads} threads, {name}", index + 1, workload.name());
+            // A contender that cannot run under valgrind gets a cell without a figure.
+            let measured = self.measure(workload, contender.key, threads);
+            let measured = measured.inspect_err(|error| eprintln!("NOT COUNTED: {error:#}")).ok();
+            Ok(measured.map(|measured| Figure { workload, contender: contender.key, threads, measured }))
+        })?;
+        Ok(figures.into_iter().flatten().collect())
     }
 
     /// Traces one run, replays its accesses, and returns the counts. Returns an error if the

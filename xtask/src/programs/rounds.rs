@@ -12,9 +12,10 @@ use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
+use ephemera_measure::progress::progress_bar;
 use ephemera_measure::turns::next_round;
 use ephemera_measure::{host, os};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
@@ -122,11 +123,7 @@ fn progress(plan: &ProgramPlan) -> ProgressBar {
 }
 
 pub(super) fn bar(processes: usize) -> ProgressBar {
-    let bar = ProgressBar::new(processes as u64);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} [{elapsed}, {eta} left]") {
-        bar.set_style(style);
-    }
-    bar
+    progress_bar(processes as u64, "{bar:30} {pos}/{len} {msg} [{elapsed}, {eta} left]")
 }
 
 /// Runs every program over every allocator in each round. A contender that fails a program does not

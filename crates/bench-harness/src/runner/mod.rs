@@ -19,7 +19,6 @@ mod record;
 pub use self::child::serve;
 pub use self::parent::run;
 pub use self::plan::{Progress, RunPlan};
-pub use self::process::in_lanes;
 pub use self::record::{
     AloneRun, Checked, ContenderState, HeldAt, Job, Latencies, Measurements, Mode, PeakMemory, RefusalCount,
     SampleSize, TimedSample, WorkloadOutcome,

@@ -7,9 +7,11 @@ use std::hash::RandomState;
 use std::time::Instant;
 use std::{env, fs, io};
 
+use ephemera_measure::lanes::in_lanes;
+
 use super::checks::compare;
 use super::plan::{Clock, Progress, RunPlan, StepWork};
-use super::process::{child, in_lanes};
+use super::process::child;
 use super::record::{ContenderState, Job, Measurements, Mode, WorkloadOutcome};
 use crate::contenders::{ALWAYS, Entry, REFERENCE, TWIN, VOID};
 use crate::stats;

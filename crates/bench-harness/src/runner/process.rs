@@ -1,10 +1,9 @@
-//! Starts one measuring process, reads its answer, and describes how it died. Also spreads work
-//! over threads.
+//! Starts one measuring process, reads its answer, and describes how it died.
 
 use core::time::Duration;
 use std::io::{self, Read};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::mpsc;
 use std::{env, fs, thread};
 
 use rand::RngExt;
@@ -49,35 +48,6 @@ pub(super) fn child(job: &Job) -> io::Result<Result<Measurements, String>> {
         return Ok(Err(death(status, &said)));
     };
     Ok(serde_json::from_str(&answer).map_err(|error| format!("its answer could not be read: {error}")))
-}
-
-/// Calls `work` with each item, on `lanes` threads. `work` also gets the number of its lane.
-/// Returns the results in the order in which they were done.
-///
-/// # Errors
-///
-/// Returns an error of `work`, or an error if `work` panics.
-pub fn in_lanes<I: Send, R: Send>(
-    lanes: usize,
-    items: Vec<I>,
-    work: impl Fn(usize, I) -> io::Result<R> + Sync,
-) -> io::Result<Vec<R>> {
-    let (todo, done) = (Mutex::new(items.into_iter()), Mutex::new(Vec::new()));
-    let run = |lane| {
-        loop {
-            let next = todo.lock().unwrap_or_else(PoisonError::into_inner).next();
-            let Some(item) = next else { return Ok(()) };
-            let result = work(lane, item)?;
-            done.lock().unwrap_or_else(PoisonError::into_inner).push(result);
-        }
-    };
-    thread::scope(|scope| {
-        let run = &run;
-        let lanes: Vec<_> = (0..lanes).map(|lane| scope.spawn(move || run(lane))).collect();
-        let mut ended = lanes.into_iter().map(thread::ScopedJoinHandle::join);
-        ended.try_for_each(|lane| lane.unwrap_or_else(|_panic| Err(io::Error::other("a lane panicked"))))
-    })?;
-    Ok(done.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Reads a pipe to its end on a separate thread.

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use crate::units::bytes;
 use crate::{figures, output, text};
 use clap::Args;
+use ephemera_measure::progress::{STEPS, progress_bar};
 use ephemera_recorder::Trace;
-use indicatif::{ProgressBar, ProgressStyle};
 
 use super::memory::{self, MemoryMeter};
 use super::replayed::{REFERENCE, ReplayRow, Replayed, TWIN};
@@ -134,7 +134,7 @@ fn measure(
     // allocator takes more than it hands out.
     let limit = available.map(|bytes| bytes / 4 * 3);
     let meter = MemoryMeter { trace: &options.trace, limit, sparse: too_large.is_some() };
-    let bar = progress(candidates.len() as u64 + u64::from(options.rounds) + 1, STEPS);
+    let bar = progress_bar(candidates.len() as u64 + u64::from(options.rounds) + 1, STEPS);
     let (mut timed, mut peaks) = (Vec::new(), Vec::new());
     let mut notes: Vec<String> = too_large.into_iter().collect();
     for candidate in candidates {
@@ -220,19 +220,6 @@ fn no_reference(why: &str) -> String {
         "{REFERENCE} cannot replay this trace, and all others are compared with it: {why}. Most often memory is short: free \
          some, raise a limit (`ulimit -v`), use a larger machine, or record less (`--max-bytes`)"
     )
-}
-
-/// The template of a bar that counts steps.
-pub const STEPS: &str = "{bar:30} {pos}/{len}  {elapsed} gone, {eta} left  {msg}";
-
-/// Returns a progress bar that does not start a thread, because allocators take other paths in a
-/// process with several threads.
-pub fn progress(steps: u64, template: &str) -> ProgressBar {
-    let bar = ProgressBar::new(steps);
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style);
-    }
-    bar
 }
 
 #[cfg(test)]

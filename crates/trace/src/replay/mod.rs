@@ -21,7 +21,7 @@ mod timed;
 
 use core::alloc::GlobalAlloc;
 
-pub use self::command::{ReplayOptions, STEPS, progress, run};
+pub use self::command::{ReplayOptions, run};
 pub use self::digest::Digest;
 pub use self::lane::Lane;
 pub use self::memory::SUBCOMMAND;

@@ -19,8 +19,8 @@ use std::{env, io, thread};
 
 use bench_harness::contenders::{self, ALWAYS, Entry, REFERENCE, VOID};
 use bench_harness::host::Host;
-use bench_harness::runner::in_lanes;
 use bench_harness::workloads::{Cell, Context, Document, Need, Sources, WorkloadSpec};
+use ephemera_measure::lanes::in_lanes;
 use serde::Serialize;
 
 /// The name of the program that counts the instructions.

@@ -19,7 +19,7 @@ use bench_harness::runner::{self, ContenderState, Progress, RunPlan, WorkloadOut
 use bench_harness::workloads::{Document, Sources, ticks_per_ns};
 use bench_harness::{contenders, replay};
 use clap::Parser;
-use ephemera_trace::replay::{STEPS, progress};
+use ephemera_measure::progress::{STEPS, progress_bar};
 use indicatif::{HumanDuration, ProgressBar};
 
 use crate::cli::{RunnerArguments, RunnerTask};
@@ -101,7 +101,7 @@ impl RunnerArguments {
         // This call reports unknown names in `--peers`.
         self.entries()?;
         let specs = self.specs()?;
-        let bar = progress(0, STEPS);
+        let bar = progress_bar(0, STEPS);
         let file = icount::run(&specs, &self.peers, self.seed, &self.out, |total, id| {
             bar.set_length(total);
             advance(&bar, id);
@@ -225,7 +225,7 @@ fn advance(bar: &ProgressBar, step: &str) {
 
 /// Creates the progress bar of a run, which shows the share of the work that is done.
 fn run_bar() -> ProgressBar {
-    progress(1000, "{bar:30}  {elapsed} gone, {msg}")
+    progress_bar(1000, "{bar:30}  {elapsed} gone, {msg}")
 }
 
 /// Shows the progress of a run in the bar, or prints a line for the step if there is no terminal.

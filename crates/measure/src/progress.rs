@@ -1,0 +1,18 @@
+//! Progress bars.
+#![forbid(unsafe_code)]
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// The template of a bar that counts steps.
+pub const STEPS: &str = "{bar:30} {pos}/{len}  {elapsed} gone, {eta} left  {msg}";
+
+/// Returns a progress bar that does not start a thread, because allocators take other paths in a
+/// process with several threads.
+#[must_use]
+pub fn progress_bar(steps: u64, template: &str) -> ProgressBar {
+    let bar = ProgressBar::new(steps);
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
