@@ -12,8 +12,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+use ephemera_measure::valgrind::InstructionCounts;
 
-use self::compare::{BUILD, InstructionCounts, judged, merged, table};
+use self::compare::{BUILD, judged, merged, table};
 use crate::bench;
 use crate::steps::{Outcome, Step};
 use crate::workspace::Workspace;
@@ -75,7 +76,7 @@ pub(crate) fn step() -> Step<'static> {
             return Ok(without_valgrind());
         }
         let record = load(&ws.root.join(RECORD))?.context(UNRECORDED)?;
-        let counts = count(ws, &bench::BenchOptions::only(IN_CI, &record.gated()))?;
+        let counts = count(ws, &bench::BenchOptions::only(IN_CI, &compare::gated(&record)))?;
         Ok(judged(&counts, &record, false))
     })
 }

@@ -1,5 +1,5 @@
 //! The common parts of measurements: statistics, the counters of a process, lanes of work, progress
-//! bars, tables, pictures, HTML pages, and the types of `summary.json`.
+//! bars, tables, pictures, HTML pages, and the types of `summary.json` and `icount.json`.
 //!
 //! `bench-harness`, `trace` and `xtask` use this crate, which does not depend on an allocator and
 //! builds in seconds.
@@ -14,3 +14,4 @@ pub mod progress;
 pub mod stats;
 pub mod summary;
 pub mod turns;
+pub mod valgrind;

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use ephemera_coherence::catalogue::{TracedContender, TracedWorkload};
 use ephemera_coherence::{Measured, Replay};
 use ephemera_measure::lanes::in_lanes;
+use ephemera_measure::valgrind::valgrind;
 
 use crate::cpeers::Support;
 use crate::workspace::Workspace;
@@ -135,7 +136,7 @@ impl Traced {
     /// Traces one run, replays its accesses, and returns the counts. Returns an error if the
     /// program or the replay fails.
     fn measure(&self, workload: TracedWorkload, contender: &str, threads: usize) -> Result<Measured> {
-        let mut child = valgrind(&self.program)
+        let mut child = traced(&self.program)
             .args([contender, workload.name(), &threads.to_string(), &rounds(threads).to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -169,14 +170,9 @@ impl<R: Read> Read for Patient<R> {
     }
 }
 
-/// Returns the command that runs `program` under valgrind, without arguments for the program. The
-/// environment is minimal, so that variables of the user do not configure an allocator.
-fn valgrind(program: &Path) -> Command {
-    let mut command = Command::new("valgrind");
-    command.env_clear();
-    for name in ["PATH", "VALGRIND_LIB"] {
-        command.envs(std::env::var_os(name).map(|value| (name, value)));
-    }
+/// Returns the command that traces `program` under valgrind, without arguments for the program.
+fn traced(program: &Path) -> Command {
+    let mut command = valgrind();
     command.args(["--tool=lackey", "--trace-mem=yes", "--basic-counts=no"]).arg(program);
     command
 }

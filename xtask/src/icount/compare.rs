@@ -1,10 +1,10 @@
 //! Compares counts with the record: rows, verdicts and the printed table.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use anyhow::{Result, bail};
 use ephemera_measure::grid::{aligned, grid};
-use serde::{Deserialize, Serialize};
+use ephemera_measure::valgrind::InstructionCounts;
 
 use crate::steps::Outcome;
 
@@ -19,27 +19,6 @@ const INSTRUCTIONS: f64 = 2.0;
 /// Contenders that are shown for comparison and cannot fail: the bare loop and the C library.
 const CONTEXT: [&str; 2] = [LOOP, "glibc"];
 const LOOP: &str = "nothing";
-
-/// Counts, and the conditions under which they are valid.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct InstructionCounts {
-    rustc: String,
-    target: String,
-    build: String,
-    libc: String,
-    valgrind: String,
-    commit: String,
-    seed: u64,
-    workloads: BTreeMap<String, WorkloadCounts>,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct WorkloadCounts {
-    /// The name of one operation.
-    op: String,
-    /// Instructions per operation, by contender.
-    instructions: BTreeMap<String, f64>,
-}
 
 /// The result of the comparison of a count with its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,33 +48,31 @@ struct CountRow<'a> {
     verdict: CountVerdict,
 }
 
-impl InstructionCounts {
-    /// Returns everything except the measured code that can change a count. Counts under different
-    /// conditions are not comparable.
-    fn conditions(&self) -> [(&'static str, String); 6] {
-        [
-            ("rustc", self.rustc.clone()),
-            ("target", self.target.clone()),
-            ("build", self.build.clone()),
-            ("libc", self.libc.clone()),
-            ("valgrind", self.valgrind.clone()),
-            ("seed", self.seed.to_string()),
-        ]
-    }
+/// Returns the conditions of a count other than the code. Counts under different conditions are not
+/// comparable.
+fn conditions(counts: &InstructionCounts) -> [(&'static str, String); 6] {
+    [
+        ("rustc", counts.rustc.clone()),
+        ("target", counts.target.clone()),
+        ("build", counts.build.clone()),
+        ("libc", counts.libc.clone()),
+        ("valgrind", counts.valgrind.clone()),
+        ("seed", counts.seed.to_string()),
+    ]
+}
 
-    /// Returns the contenders whose counts can fail.
-    pub(super) fn gated(&self) -> Vec<&str> {
-        let counted = self.workloads.values().flat_map(|workload| workload.instructions.keys());
-        let ours: BTreeSet<_> = counted.map(String::as_str).filter(|key| !CONTEXT.contains(key)).collect();
-        ours.into_iter().collect()
-    }
+/// Returns the contenders whose counts can fail.
+pub(super) fn gated(counts: &InstructionCounts) -> Vec<&str> {
+    let counted = counts.workloads.values().flat_map(|workload| workload.instructions.keys());
+    let ours: BTreeSet<_> = counted.map(String::as_str).filter(|key| !CONTEXT.contains(key)).collect();
+    ours.into_iter().collect()
+}
 
-    /// Returns a description of each condition in which these counts differ from `record`.
-    fn differs(&self, record: &Self) -> Vec<String> {
-        let pairs = self.conditions().into_iter().zip(record.conditions());
-        let other = pairs.filter(|((_, is), (_, was))| is != was);
-        other.map(|((what, is), (_, was))| format!("{what} is {is}, recorded with {was}")).collect()
-    }
+/// Returns the differences between the conditions of two records.
+fn differs(counts: &InstructionCounts, record: &InstructionCounts) -> Vec<String> {
+    let pairs = conditions(counts).into_iter().zip(conditions(record));
+    let other = pairs.filter(|((_, is), (_, was))| is != was);
+    other.map(|((what, is), (_, was))| format!("{what} is {is}, recorded with {was}")).collect()
 }
 
 /// Returns the record with `counts` in place of the old counts of the same workloads. The result
@@ -104,7 +81,7 @@ impl InstructionCounts {
 /// # Errors
 /// Returns an error if the conditions differ.
 pub(super) fn merged(mut record: InstructionCounts, counts: InstructionCounts) -> Result<InstructionCounts> {
-    let differs = counts.differs(&record);
+    let differs = differs(&counts, &record);
     if !differs.is_empty() {
         bail!(
             "one record cannot hold counts of two builds ({}): count everything with \
@@ -119,7 +96,7 @@ pub(super) fn merged(mut record: InstructionCounts, counts: InstructionCounts) -
 /// Prints the table and returns the result: a skipped step if the conditions differ, otherwise the
 /// [`verdict`]. With `whole`, the verdict also names recorded counts that this run lacks.
 pub(super) fn judged(counts: &InstructionCounts, record: &InstructionCounts, whole: bool) -> Outcome {
-    let differs = counts.differs(record);
+    let differs = differs(counts, record);
     if !differs.is_empty() {
         print!("{}", table(counts, None));
         return Outcome::Skipped(format!(
@@ -257,8 +234,9 @@ pub(super) fn table(counts: &InstructionCounts, record: Option<&InstructionCount
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::{CountVerdict, InstructionCounts, WorkloadCounts, gone, judge, merged, rows, table, verdict};
+    use super::{CountVerdict, InstructionCounts, gated, gone, judge, merged, rows, table, verdict};
     use crate::steps::Outcome;
+    use ephemera_measure::valgrind::WorkloadCounts;
 
     fn counts(rustc: &str, figures: &[(&str, &[(&str, f64)])]) -> InstructionCounts {
         let workload = |figures: &[(&str, f64)]| WorkloadCounts {
@@ -337,7 +315,7 @@ mod tests {
     fn a_record_names_the_contenders_whose_counts_can_fail() {
         let loops = [("nothing", 5.0), ("glibc", 50.0)];
         let record = counts("r", &[("S1", &[loops[0], loops[1], ("ring", 20.0)]), ("S2", &[("pool", 30.0)])]);
-        assert_eq!(record.gated(), ["pool", "ring"]);
+        assert_eq!(gated(&record), ["pool", "ring"]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use core::hint::black_box;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 use std::sync::Arc;
 use std::{env, io, thread};
 
@@ -21,7 +21,7 @@ use bench_harness::contenders::{self, ALWAYS, Entry, REFERENCE, VOID};
 use bench_harness::host::Host;
 use bench_harness::workloads::{Cell, Context, Document, Need, Sources, WorkloadSpec};
 use ephemera_measure::lanes::in_lanes;
-use serde::Serialize;
+use ephemera_measure::valgrind::{InstructionCounts, WorkloadCounts, valgrind};
 
 /// The name of the program that counts the instructions.
 const VALGRIND: &str = "valgrind";
@@ -44,28 +44,6 @@ const DOCUMENT: usize = 40_000;
 extern "Rust" fn ephemera_measured(cell: &mut dyn Cell, units: u64) -> u64 {
     // The call must not be the function's last operation. A tail call would leave the region early.
     black_box(cell.run(units))
-}
-
-/// The contents of `icount.json`.
-#[derive(Debug, Serialize)]
-struct CountsFile {
-    rustc: String,
-    target: String,
-    build: String,
-    libc: String,
-    valgrind: String,
-    commit: String,
-    seed: u64,
-    workloads: BTreeMap<String, CountedWorkload>,
-}
-
-/// The figures of a workload.
-#[derive(Debug, Serialize)]
-struct CountedWorkload {
-    /// The name of an operation.
-    op: &'static str,
-    /// The number of instructions per operation, by the key of the contender.
-    instructions: BTreeMap<&'static str, f64>,
 }
 
 /// Returns whether a workload's count depends only on the program: the workload has one thread, and
@@ -120,12 +98,12 @@ pub(crate) fn run(
         for entry in entries(spec, peers) {
             let found = count(spec, entry.key, seed, &file)
                 .map_err(|error| io::Error::other(format!("{}: {}: {error}", spec.id, entry.key)))?;
-            instructions.insert(entry.key, found);
+            instructions.insert(entry.key.to_owned(), found);
         }
-        Ok((spec.id.clone(), CountedWorkload { op: spec.op, instructions }))
+        Ok((spec.id.clone(), WorkloadCounts { op: spec.op.to_owned(), instructions }))
     })?;
     let host = Host::here(&[]);
-    let counts = CountsFile {
+    let counts = InstructionCounts {
         rustc: host.rustc,
         target: host.target,
         build: host.profile,
@@ -155,17 +133,6 @@ fn not_there(error: io::Error) -> String {
     } else {
         format!("{VALGRIND} does not start: {error}")
     }
-}
-
-/// Returns a valgrind command with a minimal environment. The environment lies at the base of the
-/// stack, so its length would shift the address of every stack frame.
-fn valgrind() -> Command {
-    let mut command = Command::new(VALGRIND);
-    command.env_clear();
-    for name in ["PATH", "VALGRIND_LIB"] {
-        command.envs(env::var_os(name).map(|value| (name, value)));
-    }
-    command
 }
 
 /// Counts the instructions per operation of one contender in one workload. Callgrind writes its
