@@ -144,14 +144,11 @@ impl ReportRow {
 
     /// Returns the reason why the contender has no figures, or the note on its figures.
     pub(super) fn note(&self) -> String {
-        match (&self.state, self.refused) {
-            (ContenderState::Ran, None) => self.notes.to_owned(),
-            (ContenderState::Ran, Some(share)) => {
-                format!("refused {:.2} %, heap instead; {}", share * 100.0, self.notes)
-            }
-            (ContenderState::Missing(why), _) => why.clone(),
-            (ContenderState::Crashed(how), _) => format!("crashed: {how}"),
-            (ContenderState::Wrong(what), _) => format!("wrong: {what}"),
+        match (self.state.told(), self.refused) {
+            (("missing", Some(why)), _) => why.to_owned(),
+            ((state, Some(why)), _) => format!("{state}: {why}"),
+            (_, Some(share)) => format!("refused {:.2} %, heap instead; {}", share * 100.0, self.notes),
+            (_, None) => self.notes.to_owned(),
         }
     }
 }

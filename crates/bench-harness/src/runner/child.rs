@@ -67,6 +67,12 @@ pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
     // The child reads the input of the workload before it measures time or memory.
     let sources = Sources::new(job.corpus.as_deref());
     sources.prepare(&spec, job.seed);
+    let document = match &job.document {
+        // The text of R1, which other workloads do not read.
+        _ if !spec.parses() => Document::generated(job.seed, 1000),
+        Some(path) => Document::load(Some(path), job.seed),
+        None => Document::generated(job.seed, job.document_length),
+    };
     let child = Child {
         spec: &spec,
         entries: &entries,
@@ -74,7 +80,7 @@ pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
         start,
         context: Context {
             seed: job.seed,
-            document: Arc::new(document(&spec, job)),
+            document: Arc::new(document),
             sources: Arc::new(sources),
             second_cpu: (cpus.len() > 1).then(|| cpus[0]),
         },
@@ -93,17 +99,6 @@ pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
     }
     serde_json::to_writer(&mut *out, &found)?;
     out.flush()
-}
-
-/// Returns the text of R1, or a short one for workloads that do not read it.
-fn document(spec: &WorkloadSpec, job: &Job) -> Document {
-    if !spec.parses() {
-        return Document::generated(job.seed, 1000);
-    }
-    match &job.document {
-        Some(path) => Document::load(Some(path), job.seed),
-        None => Document::generated(job.seed, job.document_length),
-    }
 }
 
 /// The file that names the contender of this turn. The parent reads it if this process dies.
@@ -326,20 +321,17 @@ impl Child<'_> {
             os::reset_peak();
             let resident = os::resident();
             let exact = entry.info.memory == MemoryBy::Backing;
+            let grown = move |to: Option<u64>| to.zip(resident).map(|(to, from)| to.saturating_sub(from));
             if self.spec.shows_memory_over_time()
                 && let Some(asked) = self.spec.asked(self.spec.memory_units)
             {
-                let taken = move || if exact { Some(backing::held() - held) } else { grown(resident) };
+                let taken = move || if exact { Some(backing::held() - held) } else { grown(os::resident()) };
                 watch::begin((asked / POINTS).max(1), taken);
             }
             let mut cell = (entry.counted)(self.spec, &self.context);
             cell.run(self.spec.memory_units);
             let over_time = watch::end();
-            let peak = if exact {
-                Some(backing::peak() - held)
-            } else {
-                os::resident_peak().zip(resident).map(|(peak, before)| peak.saturating_sub(before))
-            };
+            let peak = if exact { Some(backing::peak() - held) } else { grown(os::resident_peak()) };
             let peak_live = tally::read().peak_live;
             drop(cell);
             let contender = entry.key.to_owned();
@@ -361,11 +353,6 @@ fn tail(contender: &str, rate: Option<f64>, latencies: &Histogram<u64>) -> Laten
         max: latencies.max(),
         above: above(latencies),
     }
-}
-
-/// Returns by how many bytes the resident set exceeds `before`, if the system reports it.
-fn grown(before: Option<u64>) -> Option<u64> {
-    os::resident().zip(before).map(|(now, before)| now.saturating_sub(before))
 }
 
 /// Returns latencies, each with the share of operations that took longer: about three for each
