@@ -16,6 +16,7 @@ use super::order::FreeOrder;
 use super::profile::{BlockCounts, TraceProfile, class_end, part};
 use super::replay::{ReplayRow, Replayed};
 use super::share::TimeShare;
+use super::units;
 use ephemera_measure::stats;
 use serde::Serialize;
 
@@ -108,10 +109,6 @@ fn up_to(most: u64) -> impl Fn(usize) -> bool {
     move |class| class_end(class).is_some_and(|end| end <= most)
 }
 
-pub(super) fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
-}
-
 fn mib(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
@@ -168,9 +165,9 @@ impl OfferJudge<'_> {
         let saving = saving.max(0.0);
         let against = against.or_else(|| {
             if blocks < SERVES {
-                Some(format!("{} of the blocks are too few for a change", percent(blocks)))
+                Some(format!("{} of the blocks are too few for a change", units::share(blocks)))
             } else if saving < WORTH {
-                Some(format!("about {} of {} is not worth a change", percent(saving), self.whole))
+                Some(format!("about {} of {} is not worth a change", units::share(saving), self.whole))
             } else {
                 None
             }

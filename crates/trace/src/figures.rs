@@ -40,8 +40,8 @@ fn refuse_foreign(out: &Path) -> io::Result<()> {
     output::named(out, Err(io::Error::new(io::ErrorKind::AlreadyExists, why)))
 }
 
-/// Writes the figures of a trace. Returns the path of the file. If the write fails, an existing file
-/// stays unchanged.
+/// Writes the figures of a trace. Returns the path of the file. If the write fails, an existing
+/// file stays unchanged.
 ///
 /// # Errors
 ///

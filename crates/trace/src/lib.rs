@@ -19,6 +19,7 @@ mod order;
 pub mod output;
 pub mod page;
 mod profile;
+mod render;
 pub mod replay;
 mod rings;
 pub mod share;

@@ -8,8 +8,9 @@ use minijinja::value::Serde;
 
 use crate::advise::Advice;
 use crate::profile::TraceProfile;
+use crate::render::render;
 use crate::replay::{ReplayRow, Replayed};
-use crate::text::{render, values};
+use crate::text::values;
 use crate::units::{bytes, grouped};
 
 /// Returns one self-contained HTML page.

@@ -3,36 +3,16 @@
 
 use core::cmp::Reverse;
 
-use ephemera_measure::grid::aligned;
-use ephemera_measure::page::environment;
 use minijinja::value::Serde;
-use minijinja::{UndefinedBehavior, Value, context};
+use minijinja::{Value, context};
 
-use crate::advise::{self, Advice, Recommendation};
+use crate::advise::{Advice, Recommendation};
 use crate::histogram::LogHistogram;
-use crate::profile::{TraceProfile, class_end, part};
+use crate::profile::{TraceProfile, class_end};
+use crate::render::render;
 use crate::replay::Replayed;
 use crate::share::{between, times};
-use crate::units::{bytes, duration, grouped, percent};
-
-/// Renders a template, which is compiled in. Values are escaped if `name` ends in `.html`.
-///
-/// # Panics
-///
-/// Panics if the template is malformed, or if it uses a value that is missing.
-pub(crate) fn render(name: &str, template: &str, values: Value) -> String {
-    let mut environment = environment();
-    // These templates test only values that are always present, so a misspelt name is an error.
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    environment.add_filter("bytes", bytes);
-    environment.add_filter("duration", duration);
-    environment.add_filter("grouped", grouped);
-    environment.add_filter("part", part);
-    environment.add_filter("percent", percent);
-    environment.add_filter("share", advise::percent);
-    environment.add_function("aligned", |grid: Vec<Vec<String>>| aligned(&grid, |column| column > 0, false));
-    environment.render_named_str(name, template, values).expect("the template fits its values")
-}
+use crate::units::{duration, grouped};
 
 /// Returns the name of a size class.
 pub fn class_name(class: usize) -> String {

@@ -29,3 +29,8 @@ pub fn duration(ns: u64) -> String {
 pub fn percent(share: f64) -> String {
     if share > 0.0 && share < 0.005 { "<1".to_owned() } else { format!("{:.0}", share * 100.0) }
 }
+
+/// Returns a share in per cent with one decimal and the sign.
+pub fn share(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}

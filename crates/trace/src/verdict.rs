@@ -11,9 +11,9 @@ use minijinja::{Value, context};
 
 use super::advise::{Advice, Offer, WORTH};
 use super::costs::CostSource;
+use super::render::render;
 use super::replay::Replayed;
 use super::share::between;
-use super::text::render;
 
 /// The number of calls below which a program keeps its allocator.
 const FEW: u64 = 10_000;

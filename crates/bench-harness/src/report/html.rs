@@ -70,11 +70,11 @@ fn trimmed(value: f64) -> String {
 }
 
 /// The taken and the live bytes at a place on the horizontal axis.
-type Held = (f64, u64, u64);
+type HeldPoint = (f64, u64, u64);
 
-/// Returns the scales of taken and live bytes over a linear scale that ends at `end`. The bytes have
-/// a scale of powers of two.
-fn held_scale(held: &[Held], end: f64, x_label: fn(f64) -> String) -> Panel {
+/// Returns the scales of taken and live bytes over a linear scale that ends at `end`. The bytes
+/// have a scale of powers of two.
+fn held_scale(held: &[HeldPoint], end: f64, x_label: fn(f64) -> String) -> Panel {
     // The first readings of a resident set can be zero, so the scale starts below the smallest
     // number of live bytes instead.
     let least = held.iter().map(|(_, _, live)| live / 2).min().unwrap_or(0).max(1) as f64;
@@ -91,7 +91,7 @@ fn held_scale(held: &[Held], end: f64, x_label: fn(f64) -> String) -> Panel {
 }
 
 /// Returns the curves of the taken and of the live bytes.
-fn held_curves(held: &[Held], scale: &Panel) -> [Curve; 2] {
+fn held_curves(held: &[HeldPoint], scale: &Panel) -> [Curve; 2] {
     let above = |bytes: u64| (bytes as f64).max(scale.y.start);
     let taken = held.iter().map(|(at, taken, _)| (*at, above(*taken))).collect();
     [taken, held.iter().map(|(at, _, live)| (*at, above(*live))).collect()]
@@ -100,10 +100,10 @@ fn held_curves(held: &[Held], scale: &Panel) -> [Curve; 2] {
 /// Returns the panels of the bytes that each contender took over time, and of the live bytes.
 fn memory(report: &BenchReport) -> Vec<Value> {
     panels(&report.tables, |of| {
-        let held = |row: &ReportRow| -> Vec<Held> {
+        let held = |row: &ReportRow| -> Vec<HeldPoint> {
             row.over_time().iter().map(|at| (at.ops as f64, at.taken, at.live)).collect()
         };
-        let all: Vec<Held> = of.rows.iter().flat_map(held).collect();
+        let all: Vec<HeldPoint> = of.rows.iter().flat_map(held).collect();
         let scale = held_scale(&all, all.iter().map(|(at, ..)| *at).fold(1.0, f64::max), count);
         let panel = |row: &ReportRow| {
             let last = row.over_time().last()?;
@@ -173,7 +173,7 @@ fn after_burst(of: &ReportTable) -> Panel {
 }
 
 /// Returns the readings of a run.
-fn held(run: &AloneRun) -> Vec<Held> {
+fn held(run: &AloneRun) -> Vec<HeldPoint> {
     run.figures.held.iter().map(|held| (held.at, held.taken, held.live)).collect()
 }
 
@@ -183,16 +183,16 @@ fn resident(of: &ReportTable) -> Vec<Value> {
     let scale = if burst {
         after_burst(of)
     } else {
-        let all: Vec<Held> = runs(of).flat_map(held).collect();
+        let all: Vec<HeldPoint> = runs(of).flat_map(held).collect();
         held_scale(&all, 1.0, |value| format!("{:.0} %", value * 100.0))
     };
     let panel = |row: &ReportRow| {
         let held = |after| row.run(after).map(held).unwrap_or_default();
         // A logarithmic scale cannot show moment 0. The table has the reading at that moment.
-        let later = |held: Vec<Held>| held.into_iter().filter(|(at, ..)| *at > 0.0);
+        let later = |held: Vec<HeldPoint>| held.into_iter().filter(|(at, ..)| *at > 0.0);
         let (curves, figures) = if burst {
             let after = [AfterBurst::Working, AfterBurst::Asleep];
-            let point = |(at, taken, _): Held| (at.log10(), mib(taken));
+            let point = |(at, taken, _): HeldPoint| (at.log10(), mib(taken));
             (after.map(|after| later(held(Some(after))).map(point).collect()), row.returned())
         } else {
             let peak = row.run(None).map(|run| format!("{} at most", bytes(run.figures.peak)));

@@ -70,8 +70,8 @@ impl<'a> Rounds<'a> {
     }
 
     /// Returns the ratio of the net cost of `of` to that of `to`: the costs without that of the
-    /// loop. Returns `None` if there is no round with both, or if the median net cost of `to` in any
-    /// process is not above zero.
+    /// loop. Returns `None` if there is no round with both, or if the median net cost of `to` in
+    /// any process is not above zero.
     pub fn net_ratio(&self, of: &str, to: &str) -> Option<Estimate> {
         // Takes the medians first and then their quotient. In a single round, the difference of two
         // noisy costs may be zero or less, and leaving out such rounds would bias the ratio.

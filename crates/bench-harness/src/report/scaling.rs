@@ -50,8 +50,8 @@ impl Paces {
     }
 }
 
-/// Returns the scaling, as a picture and a table, for each of [`THREADS`] for which the run has both
-/// workloads.
+/// Returns the scaling, as a picture and a table, for each of [`THREADS`] for which the run has
+/// both workloads.
 pub(super) fn scaling(report: &BenchReport) -> Vec<Value> {
     let find = |id: &str| report.tables.iter().find(|table| table.spec.id == id);
     THREADS.into_iter().filter_map(|threads| of(find(ALONE)?, find(&together(threads))?, threads)).collect()

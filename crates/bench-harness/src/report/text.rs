@@ -166,8 +166,8 @@ pub fn terminal_end(report: &BenchReport) -> String {
     render("end.txt", include_str!("end.txt"), &values(report, None))
 }
 
-/// Returns the report as a Markdown page. With a `comparison`, the page also shows the changes since
-/// an earlier run.
+/// Returns the report as a Markdown page. With a `comparison`, the page also shows the changes
+/// since an earlier run.
 pub fn markdown(report: &BenchReport, comparison: Option<&Comparison>) -> String {
     render("report.md", include_str!("report.md"), &values(report, comparison))
 }

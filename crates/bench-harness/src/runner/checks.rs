@@ -1,5 +1,5 @@
-//! Compares the results of checks, and the runs of contenders in their own processes. Reports do not
-//! show figures of a contender that fails a comparison.
+//! Compares the results of checks, and the runs of contenders in their own processes. Reports do
+//! not show figures of a contender that fails a comparison.
 
 use super::record::{AloneRun, Checked, ContenderState, WorkloadOutcome};
 use crate::card::ContenderClass;

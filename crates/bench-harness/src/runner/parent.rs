@@ -82,7 +82,8 @@ pub fn run(
 }
 
 /// Runs each contender whose key is not in `without` in children of its own: one for each of
-/// `modes`, and `lanes` of them at a time. If a child dies, its contender's state becomes `Crashed`.
+/// `modes`, and `lanes` of them at a time. If a child dies, its contender's state becomes
+/// `Crashed`.
 fn alone(
     plan: &RunPlan,
     outcome: &mut WorkloadOutcome,

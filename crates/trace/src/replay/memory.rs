@@ -89,8 +89,8 @@ impl MemoryMeter<'_> {
         Ok(command)
     }
 
-    /// Runs a child process until it ends, and kills it if it exceeds the limit. Returns its output,
-    /// and whether the meter killed it.
+    /// Runs a child process until it ends, and kills it if it exceeds the limit. Returns its
+    /// output, and whether the meter killed it.
     fn run(&self, key: &str, sparse: bool) -> io::Result<(Output, bool)> {
         let mut child = self.command(key, sparse)?.spawn()?;
         let mut too_much = false;
