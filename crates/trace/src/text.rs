@@ -7,12 +7,10 @@ use minijinja::value::Serde;
 use minijinja::{Value, context};
 
 use crate::advise::{Advice, Recommendation};
-use crate::histogram::LogHistogram;
 use crate::profile::{TraceProfile, class_end};
 use crate::render::render;
 use crate::replay::Replayed;
 use crate::share::{between, times};
-use crate::units::{duration, grouped};
 
 /// Returns the name of a size class.
 pub fn class_name(class: usize) -> String {
@@ -27,15 +25,12 @@ pub fn class_name(class: usize) -> String {
 /// Returns the values that the templates of the report and of the page have in common.
 pub(super) fn values(profile: &TraceProfile, advice: &Advice) -> Value {
     let all = profile.all();
-    let named = |histogram: &LogHistogram, show: fn(u64) -> String| -> Vec<_> {
-        histogram.rows().into_iter().map(|(low, count)| (show(low), count)).collect()
-    };
     let classes = profile.used().map(|(class, counts)| (class_name(class), counts));
     context! {
         profile => Serde(profile),
         classes => Serde(classes.collect::<Vec<_>>()),
-        lives => Serde(named(&all.lives, grouped)),
-        times => Serde(named(&all.times, duration)),
+        lives => Serde(all.lives.rows()),
+        times => Serde(all.times.rows()),
         all => Serde(all),
         ..advised(advice)
     }
