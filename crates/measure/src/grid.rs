@@ -1,6 +1,11 @@
 //! Tables of text: rows of cells, with the head first.
 #![forbid(unsafe_code)]
 
+/// Returns a number of bytes in MiB, with one digit after the point.
+pub fn mib(bytes: u64) -> String {
+    format!("{:.1}", bytes as f64 / f64::from(1 << 20))
+}
+
 /// Returns a grid whose first row is `head`, followed by `rows`.
 pub fn grid<const N: usize>(head: [&str; N], rows: impl Iterator<Item = Vec<String>>) -> Vec<Vec<String>> {
     core::iter::once(head.map(str::to_owned).to_vec()).chain(rows).collect()

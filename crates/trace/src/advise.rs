@@ -17,6 +17,7 @@ use super::profile::{BlockCounts, TraceProfile, class_end, part};
 use super::replay::{ReplayRow, Replayed};
 use super::share::TimeShare;
 use super::units;
+use ephemera_measure::grid::mib;
 use ephemera_measure::stats;
 use serde::Serialize;
 
@@ -109,10 +110,6 @@ fn up_to(most: u64) -> impl Fn(usize) -> bool {
     move |class| class_end(class).is_some_and(|end| end <= most)
 }
 
-fn mib(bytes: u64) -> String {
-    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
-}
-
 impl Advice {
     /// Returns the advice for a profile, with the figures of a replay if there are any.
     pub fn of(profile: &TraceProfile, replayed: Option<&Replayed>) -> Self {
@@ -197,7 +194,7 @@ impl OfferJudge<'_> {
         let (holds, alive) = (self.profile.ring_peak, self.profile.peak_bytes);
         let times = holds as f64 / alive.max(1) as f64;
         let chunks = format!(
-            "its chunks would hold at most {}, {times:.2} times the {} that are live",
+            "its chunks would hold at most {} MiB, {times:.2} times the {} MiB that are live",
             mib(holds),
             mib(alive)
         );

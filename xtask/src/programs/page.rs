@@ -256,7 +256,7 @@ impl ProgramReport {
 fn caveat(table: &ProgramTable) -> String {
     match table.aa {
         Some(aa) if aa.excludes_one() || (aa.mid - 1.0).abs() > 0.1 => {
-            format!("Not trusted: the reference against itself is {}.", interval(&aa))
+            format!("Not trusted: the reference against itself is {aa}.")
         }
         _ => String::new(),
     }
@@ -324,17 +324,13 @@ fn without(label: String, verdict: &str, why: &str) -> Vec<String> {
 fn shown(ratio: Option<Estimate>, of_reference: bool) -> String {
     match ratio {
         _ if of_reference => "1.000".to_owned(),
-        Some(ratio) => interval(&ratio),
+        Some(ratio) => ratio.to_string(),
         None => "–".to_owned(),
     }
 }
 
 fn is_reference(allocator: &GeneralAllocator) -> bool {
     *allocator == ALLOCATORS[REFERENCE]
-}
-
-fn interval(ratio: &Estimate) -> String {
-    format!("{:.3} [{:.3}, {:.3}]", ratio.mid, ratio.low95, ratio.high95)
 }
 
 fn mib(bytes: f64) -> String {

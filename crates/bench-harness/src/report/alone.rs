@@ -1,7 +1,7 @@
 //! The tables of workloads that run each contender in its own process: the resident memory after a
 //! burst (S12), and that of an ageing heap (S13).
 
-use ephemera_measure::grid::{Column, columns};
+use ephemera_measure::grid::{Column, columns, mib};
 use serde_json::{Value, json};
 
 use super::bars::JUDGED_AT;
@@ -13,8 +13,6 @@ use crate::workloads::{AfterBurst, AloneFigures, SHOWN};
 /// The largest resident memory, in bytes, with which a contender counts as having returned its
 /// memory one second after the burst.
 pub const RETURNED: u64 = 8 << 20;
-
-const MIB: f64 = (1 << 20) as f64;
 
 impl ReportRow {
     /// Returns the run whose threads did `after` after the burst, or `None` if no such run was
@@ -44,11 +42,6 @@ impl ReportRow {
 /// Returns the note of a row, or "not measured" if the contender ran but no memory was read.
 fn note(row: &ReportRow) -> String {
     if row.state.ran() && row.runs.is_empty() { "not measured".to_owned() } else { row.note() }
-}
-
-/// Returns bytes in MiB, with one digit after the point.
-fn mib(bytes: u64) -> String {
-    format!("{:.1}", bytes as f64 / MIB)
 }
 
 /// Returns the moments that have a column, in seconds after the burst: those at which any process

@@ -1,7 +1,9 @@
 //! The bars: limits for this workspace's allocators on the ratio to another contender in the same
 //! run, and on the memory that stays after a burst.
 
-use super::cells::{dash, interval};
+use ephemera_measure::grid::mib;
+
+use super::cells::dash;
 use super::pairs::Rounds;
 use crate::contenders::{ALWAYS, VOID};
 use crate::runner::{AloneRun, WorkloadOutcome};
@@ -72,13 +74,13 @@ impl Bar {
                 name(to),
                 if *net { "net" } else { "whole" }.to_owned(),
                 at_most.to_string(),
-                dash(*measured, interval),
+                dash(*measured, |measured| measured.to_string()),
             ],
             BarLimit::Held { after, at_most_mib, measured } => [
                 "before the burst".to_owned(),
                 format!("{}, {JUDGED_AT} s", after.word()),
                 format!("{at_most_mib} MiB"),
-                dash(*measured, |bytes| format!("{:.1} MiB", bytes as f64 / (1 << 20) as f64)),
+                dash(*measured, |bytes| mib(bytes) + " MiB"),
             ],
         };
         let met = match self.met() {

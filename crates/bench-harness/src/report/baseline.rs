@@ -14,7 +14,6 @@ use ephemera_measure::summary::{FORMAT, SummaryRow, SummaryTable};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::cells::interval;
 use super::model::{BenchReport, ReportRow, ReportTable};
 use crate::contenders::ALWAYS;
 use crate::host::Host;
@@ -67,9 +66,9 @@ pub struct Change {
 const COLUMNS: [Column<Change>; 7] = [
     ("workload", |change| change.workload.clone()),
     ("allocator", |change| change.name.to_owned()),
-    ("then (95 %)", |change| interval(change.then)),
-    ("now (95 %)", |change| interval(change.now)),
-    ("change (95 %)", |change| interval(change.change)),
+    ("then (95 %)", |change| change.then.to_string()),
+    ("now (95 %)", |change| change.now.to_string()),
+    ("change (95 %)", |change| change.change.to_string()),
     ("verdict", |change| change.verdict.word().to_owned()),
     ("", |change| if change.untrusted { UNTRUSTED } else { "" }.to_owned()),
 ];

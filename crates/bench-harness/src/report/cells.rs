@@ -1,8 +1,6 @@
 //! Formats figures as the cells of tables.
 #![forbid(unsafe_code)]
 
-use crate::stats::Estimate;
-
 /// Returns a number of bytes as text, in a readable unit.
 pub(super) fn bytes(count: u64) -> String {
     match count {
@@ -19,11 +17,6 @@ pub(super) fn ns(cost: f64) -> String {
         100.0..10_000.0 => format!("{cost:.0}"),
         _ => format!("{:.1}k", cost / 1000.0),
     }
-}
-
-/// Returns an estimate and its 95 % interval as text.
-pub(super) fn interval(e: Estimate) -> String {
-    format!("{:.3} [{:.3}, {:.3}]", e.mid, e.low95, e.high95)
 }
 
 /// Returns a value as `show` prints it, or a dash if there is none.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::alone;
 use super::bars::Bar;
 use super::baseline::Comparison;
-use super::cells::{bytes, dash, interval, ns};
+use super::cells::{bytes, dash, ns};
 use super::matrix::matrices;
 use super::model::{BenchReport, ReportRow, ReportTable};
 use crate::os;
@@ -37,7 +37,7 @@ loop. peak: bytes taken from the system in a separate process; `*`: counted by a
 growth of the resident set. `–`: cannot run this workload.";
 
 fn ratio(row: &ReportRow, ratio: Option<Estimate>) -> String {
-    if row.is_reference() { "1.000".to_owned() } else { dash(ratio, interval) }
+    if row.is_reference() { "1.000".to_owned() } else { dash(ratio, |ratio| ratio.to_string()) }
 }
 
 fn verdict(row: &ReportRow) -> String {
@@ -88,7 +88,7 @@ fn heading(table: &ReportTable) -> String {
     if table.spec.is_alone() {
         return format!("{id}: {title}");
     }
-    let aa = table.aa.map_or("not run".to_owned(), interval);
+    let aa = table.aa.map_or("not run".to_owned(), |aa| aa.to_string());
     let dirty = contaminated(table).map(|share| format!("; {share} % of rounds contaminated"));
     format!("{id}: {title}; ns per {op}; A/A {aa}{}", dirty.unwrap_or_default())
 }

@@ -90,8 +90,7 @@ impl Forest<'_> {
             area.draw(&PathElement::new(ends, ink.stroke_width(3)))?;
             area.draw(&Circle::new((place(ratio.mid), y), 4, ink.filled()))?;
             if figures {
-                let figures = format!("{:.3} [{:.3}, {:.3}]", ratio.mid, ratio.low95, ratio.high95);
-                area.draw(&Text::new(figures, (right + 12, y - 7), text(12, INK)))?;
+                area.draw(&Text::new(ratio.to_string(), (right + 12, y - 7), text(12, INK)))?;
             }
         }
         Ok(())

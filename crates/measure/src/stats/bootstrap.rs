@@ -7,6 +7,8 @@
 //! processes.
 #![forbid(unsafe_code)]
 
+use core::fmt;
+
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
@@ -44,6 +46,13 @@ pub struct Estimate {
     pub low99: f64,
     /// The upper end of the 99 % interval.
     pub high99: f64,
+}
+
+/// Writes the median and the 95 % interval, as tables show them.
+impl fmt::Display for Estimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.3} [{:.3}, {:.3}]", self.mid, self.low95, self.high95)
+    }
 }
 
 impl Estimate {
