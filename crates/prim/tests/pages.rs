@@ -141,6 +141,54 @@ fn permanent_blocks_have_their_alignment_also_if_they_are_empty() {
 }
 
 #[test]
+fn a_free_that_lowers_the_bound_returns_the_excess() {
+    take_turn();
+    let frees: [fn(Owned); 2] = [drop, |large| drop(large.shrunk(layout(2 << 20, 8)))];
+    for free in frees {
+        pages::purge();
+        let large = Owned::new(layout(1 << 30, 8)).expect("memory");
+        drop((0..3_000).map(|_| Owned::new(SPAN).expect("memory")).collect::<Vec<_>>());
+        assert!(pages::usage().bytes_cached > 64 << 20, "an eighth of a gigabyte may stay");
+        free(large);
+        assert!(pages::usage().bytes_cached <= pages::CACHE, "{:?}", pages::usage());
+    }
+}
+
+#[test]
+fn a_lower_bound_also_limits_its_rise() {
+    take_turn();
+    pages::purge();
+    let burst = || drop((0..1_500).map(|_| Owned::new(SPAN).expect("memory")).collect::<Vec<_>>());
+    (0..3).for_each(|_| burst());
+    assert!(pages::usage().bytes_cached > 2 * pages::CACHE, "the bound has risen");
+    pages::set_cache(0);
+    burst();
+    let cached = pages::usage().bytes_cached;
+    pages::set_cache(pages::CACHE);
+    assert!(cached < pages::CACHE, "{cached}");
+}
+
+#[test]
+fn growth_of_a_mapping_raises_the_bound_by_its_new_bytes_only() {
+    take_turn();
+    pages::purge();
+    drop(Owned::new(layout(64 << 20, 8)));
+    let mut block = Owned::new(layout(2 << 20, 8)).expect("memory");
+    for power in 22..26 {
+        block = block.grown_zeroed(layout(1 << power, 8));
+    }
+    for _ in 0..4 {
+        block = block.shrunk(layout((32 << 20) - (4 << 20), 8)).grown_zeroed(layout(32 << 20, 8));
+    }
+    let grown = (32 << 20) + 4 * (4 << 20);
+    drop(block);
+    drop((0..4_000).map(|_| Owned::new(SPAN).expect("memory")).collect::<Vec<_>>());
+    let cached = pages::usage().bytes_cached;
+    pages::purge();
+    assert!(cached <= pages::CACHE + grown, "{cached}");
+}
+
+#[test]
 fn a_bound_that_the_program_set_rises_by_at_most_four_times_itself() {
     const LEAST: usize = 1 << 20;
     take_turn();

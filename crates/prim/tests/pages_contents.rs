@@ -16,18 +16,6 @@ impl Owned {
     fn zeroed(layout: Layout) -> Option<Self> {
         Some(Self(Pages.allocate_zeroed(layout).ok()?.cast(), layout))
     }
-
-    fn grown_zeroed(self, new: Layout) -> Self {
-        let this = core::mem::ManuallyDrop::new(self);
-        // SAFETY: the block is live with layout `this.1`, and the callers pass a larger one.
-        Self(unsafe { Pages.grow_zeroed(this.0, this.1, new) }.expect("memory").cast(), new)
-    }
-
-    fn shrunk(self, new: Layout) -> Self {
-        let this = core::mem::ManuallyDrop::new(self);
-        // SAFETY: the block is live with layout `this.1`, and the callers pass a smaller one.
-        Self(unsafe { Pages.shrink(this.0, this.1, new) }.expect("memory").cast(), new)
-    }
 }
 
 #[test]

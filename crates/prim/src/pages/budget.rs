@@ -22,7 +22,7 @@ static EVENTS: AtomicUsize = AtomicUsize::new(0);
 
 /// The ratio of the bytes in use to the bound on the cached bytes, if the resulting bound exceeds
 /// the least one.
-const SHARE: usize = 8;
+pub(super) const SHARE: usize = 8;
 
 /// The ratio of the maximum of `LEARNED` to a least bound that the program set.
 const LEARNED_MAX: usize = 4;
@@ -114,7 +114,8 @@ pub(super) fn set_least(bytes: usize) {
 
 fn bound() -> usize {
     let bound = LEAST.load(Ordering::Relaxed).max(USED.load(Ordering::Relaxed) / SHARE);
-    bound.saturating_add(LEARNED.load(Ordering::Relaxed))
+    // The program may have lowered the maximum since the bound rose.
+    bound.saturating_add(LEARNED.load(Ordering::Relaxed).min(learned_max()))
 }
 
 /// Returns whether the cache could grow by `bytes` without exceeding its bound.

@@ -156,11 +156,15 @@ pub(super) fn allocate(len: usize, align: usize, zeroed: bool) -> Option<(NonNul
 /// The mapping came from [`allocate`] or [`resize`] with this length, and nothing uses it any more.
 pub(super) unsafe fn free(block: NonNull<u8>, len: usize) {
     retry_stuck();
-    if budget::has_room(len) && KEPT.iter().any(|slot| slot.put(block, len)) {
-        budget::freed(len, true);
-        return;
+    let fits = budget::has_room(len);
+    // Count before the mapping is in a slot: from then on, another thread may take it.
+    budget::freed(len, fits);
+    if fits {
+        if KEPT.iter().any(|slot| slot.put(block, len)) {
+            return;
+        }
+        budget::uncached(len);
     }
-    budget::freed(len, false);
     budget::left(len);
     // SAFETY: the caller gives up the mapping.
     unsafe { unmap(block, len) };
@@ -201,10 +205,13 @@ pub(super) unsafe fn resize(
 ) -> Option<NonNull<u8>> {
     // SAFETY: the caller owns the mapping.
     let moved = unsafe { os::remap(block, (old, new), may_move) }?;
-    budget::freed(old, false);
-    budget::unmapped(old);
-    budget::allocated(new, false);
-    budget::mapped(new);
+    if new > old {
+        budget::allocated(new - old, false);
+        budget::mapped(new - old);
+    } else {
+        budget::freed(old - new, false);
+        budget::unmapped(old - new);
+    }
     Some(moved)
 }
 

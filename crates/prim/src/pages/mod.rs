@@ -26,9 +26,9 @@
 //! each unmapping of a cached mapping, lowers the rise by the length of the span or mapping. A free
 //! that would exceed the bound purges its own span, or unmaps its own mapping. A freed mapping is
 //! also unmapped if 16 others are cached. While the cache exceeds the bound, each free also purges
-//! or unmaps up to two cached spans or mappings. After every 64th allocation or free, the process
-//! *looks* for unused memory. The look purges a cached span, or unmaps a cached mapping, that no
-//! thread took during the last 16 looks.
+//! or unmaps up to two cached spans or mappings, or one for each 32 KiB by which it lowered the
+//! bound. After every 64th allocation or free, the process *looks* for unused memory. The look
+//! purges a cached span, or unmaps a cached mapping, that no thread took during the last 16 looks.
 //!
 //! A superblock without a used span stays mapped while at least half of its spans are cached and
 //! the cache is within its bound. Of the other superblocks without a used span, only the last one

@@ -14,8 +14,8 @@ use super::{budget, mapping, os};
 /// The smallest supported page size, in bytes. A moved mapping has at least this alignment.
 const PAGE: usize = 4 << 10;
 
-/// The largest number of cached spans or mappings that one free purges or unmaps while the cache
-/// exceeds its bound.
+/// The number of cached spans or mappings that each free purges or unmaps while the cache exceeds
+/// its bound. A free of a large block purges or unmaps more of them ([`shed_excess`]).
 const PURGES: usize = 2;
 
 /// The number of searches for cached memory so far, which selects the table in which the next
@@ -61,19 +61,32 @@ fn allocate_once(layout: Layout, zeroed: bool) -> Option<(NonNull<u8>, bool)> {
 /// `block` is a live block of this layout from [`allocate`], and nothing uses it any more.
 pub(super) unsafe fn free(block: NonNull<u8>, layout: Layout) {
     // SAFETY: the caller owns the block.
-    match unsafe { Span::at(block) } {
-        // SAFETY: the caller gives up the span.
-        Some(span) => unsafe { free_span(span) },
+    let len = match unsafe { Span::at(block) } {
+        Some(span) => {
+            // SAFETY: the caller gives up the span.
+            unsafe { free_span(span) };
+            span.len()
+        }
         None => {
             let len = mapping::len_for(layout.size()).unwrap_or(0);
             // SAFETY: a block without a span is a mapping, whose length follows from its size.
             unsafe { mapping::free(block, len) };
+            len
         }
-    }
+    };
     if budget::event() {
         shed_one();
     }
-    for _ in 0..PURGES {
+    shed_excess(len);
+}
+
+/// Purges cached spans and unmaps cached mappings while the cache exceeds its bound, after `freed`
+/// bytes ceased to be in use. The bound has fallen by at most an eighth of these bytes, so up to
+/// one span or mapping for each [`SPAN_MIN`] of that eighth leaves the cache, or [`PURGES`] if that
+/// is more.
+fn shed_excess(freed: usize) {
+    let fallen = if cfg!(ephemera_weaken = "large_frees_purge_little") { 0 } else { freed / budget::SHARE };
+    for _ in 0..fallen.div_ceil(SPAN_MIN).max(PURGES) {
         if budget::has_room(0) || !shed() {
             return;
         }
@@ -249,8 +262,14 @@ pub(super) unsafe fn shrink(block: NonNull<u8>, old: Layout, new: Layout) -> boo
     }
     match (mapping::len_for(old.size()), mapping::len_for(new.size())) {
         (Some(old), Some(new)) if old == new => true,
-        // SAFETY: a block without a span is a mapping, whose length follows from its size.
-        (Some(old), Some(new)) => unsafe { mapping::resize(block, (old, new), false) }.is_some(),
+        (Some(old), Some(new)) => {
+            // SAFETY: a block without a span is a mapping, whose length follows from its size.
+            let shrunk = unsafe { mapping::resize(block, (old, new), false) }.is_some();
+            if shrunk {
+                shed_excess(old - new);
+            }
+            shrunk
+        }
         _ => false,
     }
 }

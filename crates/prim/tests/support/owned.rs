@@ -35,6 +35,18 @@ impl Owned {
     pub(crate) fn holds(&self, byte: u8) -> bool {
         self.bytes().iter().all(|found| *found == byte)
     }
+
+    pub(crate) fn grown_zeroed(self, new: Layout) -> Self {
+        let this = core::mem::ManuallyDrop::new(self);
+        // SAFETY: the block is live with layout `this.1`, and the callers pass a larger one.
+        Self(unsafe { Pages.grow_zeroed(this.0, this.1, new) }.expect("memory").cast(), new)
+    }
+
+    pub(crate) fn shrunk(self, new: Layout) -> Self {
+        let this = core::mem::ManuallyDrop::new(self);
+        // SAFETY: the block is live with layout `this.1`, and the callers pass a smaller one.
+        Self(unsafe { Pages.shrink(this.0, this.1, new) }.expect("memory").cast(), new)
+    }
 }
 
 impl Drop for Owned {
