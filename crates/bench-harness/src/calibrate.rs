@@ -34,12 +34,14 @@ pub struct Calibration {
     /// of its paired ratios.
     pub aa_floor: f64,
     /// The time of two threads that count in words of one cache line, divided by their time in
-    /// words that are far apart. `None` if there is only one CPU.
+    /// words that are far apart. `None` if the process may use only one CPU, or if the system does
+    /// not report the CPUs.
     pub false_sharing: Option<f64>,
 }
 
 impl Calibration {
-    /// Measures all costs, in about a tenth of a second.
+    /// Measures all costs, usually in less than a second. Pins the calling thread to the last CPU
+    /// that it may run on.
     pub fn run() -> Self {
         let cpus = os::cpus();
         if let Some(&cpu) = cpus.last() {

@@ -16,7 +16,7 @@ use crate::os;
 pub struct Host {
     /// The model of the processor.
     pub cpu: String,
-    /// The number of CPUs that the process may use.
+    /// The number of CPUs that the process may use; 1 if the system does not report them.
     pub cpus: usize,
     /// The operating system and its kernel.
     pub kernel: String,

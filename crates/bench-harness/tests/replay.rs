@@ -67,15 +67,15 @@ fn conc_every_general_contender_replays() {
     assert_eq!(keys, [REFERENCE, TWIN, "ring"]);
 }
 
-/// Returns the peak of resident bytes of a replay and its child processes, and the output and
-/// messages of the replay.
+/// Returns the largest peak of resident bytes among a replay and its child processes, and the
+/// output and messages of the replay.
 #[expect(clippy::zombie_processes, reason = "`wait4` reaps it and returns its peak")]
 fn resident_peak_of_a_replay(trace: &Path) -> (u64, String, String) {
     let mut command = command();
     command.arg(trace).args(["--peers", "one-ring", "--rounds", "1"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("cargo built it");
     let mut status = 0;
-    // SAFETY: the structure has only numbers, for which zeros are valid.
+    // SAFETY: the structure has only integers, for which all-zero bytes are valid.
     let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
     // SAFETY: both pointers are valid for writes, and the process is our child. Its output fits
     // into its pipes, so it can end before they are read.

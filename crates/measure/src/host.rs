@@ -19,7 +19,7 @@ pub fn file(path: &str) -> Option<String> {
 }
 
 /// Returns the first line that a command prints, or an empty text if it prints nothing. Returns
-/// `None` if the command fails.
+/// `None` if the command cannot start or fails.
 #[must_use]
 pub fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
     let out = Command::new(program).args(arguments).output().ok().filter(|out| out.status.success())?;
@@ -43,8 +43,8 @@ pub fn huge_pages() -> Option<String> {
     Some(chosen.to_owned())
 }
 
-/// Returns the commit of the repository at `directory`, with `dirty` if files differ from the
-/// commit. Returns `unknown` if there is no git or no repository.
+/// Returns the commit of the repository at `directory`, followed by `dirty` if files differ from
+/// the commit or are untracked. Returns `unknown` if git cannot name a commit.
 #[must_use]
 pub fn commit(directory: &Path) -> String {
     let directory = directory.to_string_lossy();

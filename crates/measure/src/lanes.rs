@@ -9,7 +9,8 @@ use std::{io, thread};
 ///
 /// # Errors
 ///
-/// Returns an error of `work`, or an error if `work` panics.
+/// Returns the error of the first lane in which `work` fails or panics. This lane stops, but the
+/// others process all remaining items.
 pub fn in_lanes<I: Send, R: Send>(
     lanes: usize,
     items: Vec<I>,

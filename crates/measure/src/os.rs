@@ -45,7 +45,8 @@ pub fn pin(_cpu: usize) -> bool {
     false
 }
 
-/// Returns the CPUs that the calling thread may run on.
+/// Returns the CPUs that the calling thread may run on, or an empty list if the kernel does not
+/// report them.
 #[cfg(target_os = "linux")]
 #[must_use]
 pub fn cpus() -> Vec<usize> {
@@ -60,7 +61,8 @@ pub fn cpus() -> Vec<usize> {
     Vec::new()
 }
 
-/// Returns the counters of the thread or the process so far.
+/// Returns the counters of the thread or the process so far, or `None` if the kernel does not
+/// report them.
 #[cfg(target_os = "linux")]
 #[must_use]
 pub fn usage(who: Who) -> Option<ResourceUsage> {
@@ -68,7 +70,7 @@ pub fn usage(who: Who) -> Option<ResourceUsage> {
         Who::Thread => libc::RUSAGE_THREAD,
         Who::Process => libc::RUSAGE_SELF,
     };
-    // SAFETY: the structure has only numbers, for which zeros are valid.
+    // SAFETY: the structure has only integers, for which all-zero bytes are valid.
     let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
     // SAFETY: the pointer is valid for a write of the structure.
     let status = unsafe { libc::getrusage(who, &raw mut usage) };
@@ -87,7 +89,7 @@ pub fn usage(_who: Who) -> Option<ResourceUsage> {
 }
 
 /// Returns the time that the hypervisor gave to other guests, in ticks of the kernel, over all
-/// CPUs.
+/// CPUs. Returns `None` if the kernel does not report that time.
 #[must_use]
 pub fn steal() -> Option<u64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
@@ -103,7 +105,7 @@ pub fn load_average() -> Option<String> {
 }
 
 /// Returns the value, in bytes, that a system file states in KiB on the line that starts with
-/// `name`; `None` if there is no such file or line.
+/// `name`; `None` if there is no such file, line or number.
 #[must_use]
 pub fn reported(file: &str, name: &str) -> Option<u64> {
     let text = fs::read_to_string(file).ok()?;
@@ -112,8 +114,8 @@ pub fn reported(file: &str, name: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Returns the resident bytes of this process. The function does not allocate, so it does not
-/// change the figure.
+/// Returns the size of this process's resident memory in bytes. The function does not allocate, so
+/// it does not change the figure.
 #[must_use]
 pub fn resident() -> Option<u64> {
     let mut text = [0; 128];
@@ -136,14 +138,14 @@ fn page_size() -> Option<u64> {
     None
 }
 
-/// Returns the bytes of memory that processes can still take without swapping.
+/// Returns the kernel's estimate of how many bytes processes can still take without swapping.
 #[must_use]
 pub fn available() -> Option<u64> {
     reported("/proc/meminfo", "MemAvailable:")
 }
 
-/// Returns the peak of the resident bytes since the start of the process, or since the last call to
-/// [`reset_peak`].
+/// Returns the peak of the process's resident memory in bytes, since the start of the process, or
+/// since the last call to [`reset_peak`].
 #[must_use]
 pub fn resident_peak() -> Option<u64> {
     reported("/proc/self/status", "VmHWM:")
@@ -160,7 +162,7 @@ pub fn trim() {
     }
 }
 
-/// Resets the peak of the resident bytes to their present number. Returns whether that worked.
+/// Sets the peak of the resident memory to its present size. Returns whether that worked.
 pub fn reset_peak() -> bool {
     fs::write("/proc/self/clear_refs", "5").is_ok()
 }

@@ -60,8 +60,8 @@ pub fn environment() -> Environment<'static> {
 ///
 /// # Panics
 ///
-/// Panics if the template has a fault or uses a variable that `context` lacks. Templates are
-/// compiled in, and tests fill them in.
+/// Panics if the template has a fault, or if it uses a variable that `context` lacks, except as a
+/// condition. Templates are compiled in, and tests fill them in.
 pub fn render(name: &str, template: &str, context: &impl Serialize) -> String {
     let filled = environment().render_named_str(name, template, Serde(context));
     filled.expect("the template fits its context")

@@ -85,7 +85,7 @@ impl SummaryTable {
     }
 
     /// Returns the title without its details, such as the origin of a document. The details begin
-    /// at a semicolon, or at the first colon after 40 bytes.
+    /// at the first semicolon, or at the first colon from byte 40 on, whichever comes first.
     #[must_use]
     pub fn short_title(&self) -> &str {
         const SHORT: usize = 40;

@@ -5,7 +5,7 @@ use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};
 
 /// Draws the order of the next round. If there are several contenders, the last one of a round is
-/// never the first of the next, because it would find its memory in the caches.
+/// never the first of the next, where it would find its memory in the caches.
 pub fn next_round(rng: &mut impl Rng, order: &mut [usize]) {
     let Some(&last) = order.last() else { return };
     order.shuffle(rng);

@@ -9,7 +9,7 @@ use std::process::Command;
 use serde::{Deserialize, Serialize};
 
 /// Returns a valgrind command with a minimal environment, so that variables of the user do not
-/// configure an allocator. The environment lies at the base of the stack, so its length would shift
+/// configure an allocator. The environment lies at the base of the stack, so its length also shifts
 /// the address of every stack frame.
 #[must_use]
 pub fn valgrind() -> Command {

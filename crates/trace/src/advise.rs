@@ -6,9 +6,9 @@
 //! of that share is small, the verdict is to keep the allocator. Otherwise, the rules check which
 //! blocks each crate can serve, and how much memory `ring-alloc` would hold.
 //!
-//! The share divides the allocator's processor time by the program's, both summed over all
-//! threads. For a trace without processor times, the denominator is the wall time of the threads,
-//! which includes waiting.
+//! The share divides the allocator's processor time by the program's, both summed over all threads.
+//! For a trace without processor times, the denominator is the wall time of the threads, which
+//! includes waiting. For a trace without any times, it is the allocator's time.
 #![forbid(unsafe_code)]
 
 use super::costs::{Cost, CostSource, Costs};
@@ -70,7 +70,7 @@ pub struct Offer {
 pub struct Advice {
     /// The allocator's shares of processor time and of wall time, as intervals.
     pub share: TimeShare,
-    /// The denominator of every share, in words.
+    /// The denominator of the savings and of the allocator's share, in words.
     pub whole: String,
     /// The number of threads of the trace.
     pub threads: u64,
@@ -175,7 +175,8 @@ impl OfferJudge<'_> {
     }
 
     /// Returns the saving of one of our contenders in the replay, as a share of the run, and its
-    /// result in words. Returns `None` if the contender did not take part in a replay.
+    /// result in words. The saving is 0 if the replay found no difference. Returns `None` if the
+    /// contender did not take part in a replay.
     fn measured(&self, key: &str) -> Option<((f64, CostSource), String)> {
         let ReplayRow { name, ratio, verdict, .. } = self.replayed?.row(key)?;
         let less = if *verdict == stats::Verdict::Same { 0.0 } else { 1.0 - ratio.mid };
@@ -205,7 +206,8 @@ impl OfferJudge<'_> {
         self.offer("ring-alloc", (served.blocks, served.bytes), saving, reasons, against)
     }
 
-    /// Returns the offer of pools for the most common sizes, at most `most` of them.
+    /// Returns the offer of pools for the most common sizes up to [`POOL_MOST`] bytes, at most
+    /// `most` pools.
     fn pools(&self, name: &'static str, most: usize, cost: &Cost) -> Offer {
         let small = |&&(size, _): &&(u64, u64)| size > 0 && size <= POOL_MOST;
         let sizes: Vec<(u64, u64)> = self.profile.sizes.iter().filter(small).take(most).copied().collect();
@@ -224,7 +226,7 @@ impl OfferJudge<'_> {
         let Some((saving, said)) = self.measured("pooled-allocator") else {
             return self.pools("typed-pool", POOL_SIZES, &Costs::recorded().pool);
         };
-        // In the replay, the crate served every size of its classes.
+        // In the replay, the crate served every size, and not only the most common ones.
         let small = self.profile.of_classes(up_to(POOL_MOST));
         self.offer("typed-pool", (small.blocks, small.bytes), saving, vec![said], None)
     }

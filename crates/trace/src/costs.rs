@@ -71,8 +71,8 @@ pub(crate) struct Costs {
 /// `system`, the first two are for blocks up to 1 KiB and for larger blocks instead.
 type Loops = [Vec<String>; 3];
 
-/// The workloads whose figures the costs are, from `loops.json`. The advice offers `buffers` only
-/// for blocks that are freed in order.
+/// The workloads from whose figures the costs are computed, as listed in `loops.json`. The advice
+/// offers `buffers` only for blocks that are freed in order.
 #[derive(Deserialize)]
 struct CostLoops {
     system: Loops,
@@ -123,7 +123,9 @@ impl Costs {
         READ.get_or_init(|| Self::of(RECORDED))
     }
 
-    /// Returns the costs of a recorded run, with an assumption for each missing figure.
+    /// Returns the costs of a recorded run. Each missing figure of the system's allocator is
+    /// replaced by an assumption. If a figure of a crate is missing, all three figures of the crate
+    /// are assumptions.
     fn of(recorded: &str) -> Self {
         let recording = serde_json::from_str(recorded).unwrap_or(RecordedRun { workloads: Vec::new() });
         let loops = CostLoops::new();

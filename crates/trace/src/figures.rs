@@ -27,7 +27,8 @@ pub fn check(trace: &Path) -> io::Result<()> {
     output::check(&out)
 }
 
-/// Returns an error if a file has contents that no replay wrote. An empty file is accepted.
+/// Returns an error if `out` is a file that cannot be read, or that has contents which no replay
+/// wrote. Accepts an empty file, a missing file, and a path to something other than a regular file.
 fn refuse_foreign(out: &Path) -> io::Result<()> {
     if !fs::metadata(out).is_ok_and(|found| found.is_file() && found.len() > 0) {
         return Ok(());
@@ -54,8 +55,9 @@ pub fn keep(trace: &Path, figures: &Replayed) -> io::Result<PathBuf> {
 }
 
 /// Returns the figures of an earlier replay of the trace at `trace`, whose profile is `profile`;
-/// `None` if there are none. If their command or operations differ from the trace's, or if the file
-/// is damaged, prints a note and returns `None`. Modification times do not matter.
+/// `None` if the file of figures cannot be read. If that file is damaged or contains control
+/// characters, or if its command or operations differ from the trace's, prints a note and returns
+/// `None`. Modification times do not matter.
 pub fn of(trace: &Path, profile: &TraceProfile) -> Option<Replayed> {
     let figures = path(trace);
     let text = fs::read_to_string(&figures).ok()?;

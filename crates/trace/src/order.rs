@@ -47,7 +47,7 @@ struct ThreadBlocks {
     youngest: Option<Id>,
 }
 
-/// The live blocks of all threads, in the order of their allocation.
+/// The live blocks of each thread, in the order of their allocation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LiveBlocks {
     links: Vec<BlockLink>,

@@ -1,4 +1,4 @@
-//! Prints the text of a command, and writes files that are either complete or unchanged.
+//! Prints the text of a command, and writes regular files that are either complete or unchanged.
 #![forbid(unsafe_code)]
 
 use std::fs::{self, File};
@@ -40,7 +40,8 @@ pub(crate) fn directory_of(path: &Path) -> &Path {
 }
 
 /// Returns the path of the regular file that a write replaces or creates; `None` if `path` names a
-/// device or a pipe, which is written directly.
+/// device or a pipe, which is written directly. Fails for a directory, and for a file that the user
+/// may not write.
 fn target(path: &Path) -> io::Result<Option<PathBuf>> {
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
@@ -77,7 +78,8 @@ fn fill(draft: &NamedTempFile, text: &str) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Returns an error with the path if the file or its directory cannot be written.
+/// Returns an error with the path if the file or its directory cannot be written. A device or a
+/// pipe is not checked.
 pub fn check(path: &Path) -> io::Result<()> {
     let checked = target(path).and_then(|target| {
         let Some(target) = target else { return Ok(()) };
@@ -86,7 +88,7 @@ pub fn check(path: &Path) -> io::Result<()> {
     named(path, checked)
 }
 
-/// Writes a file. If that fails, an existing file stays unchanged.
+/// Writes a file. If that fails, an existing regular file stays unchanged.
 ///
 /// # Errors
 ///

@@ -35,7 +35,7 @@ pub struct BlockCounts {
     pub elsewhere: u64,
     /// The number of freed blocks for each variant of [`FreeOrder`].
     pub orders: [u64; 4],
-    /// The number of calls of `realloc` that succeeded.
+    /// The number of calls that resized one of these blocks.
     pub resizes: u64,
     /// Lifetimes, each as the number of blocks that all threads allocated while the block was live,
     /// including the block itself.
@@ -126,7 +126,7 @@ pub struct TraceProfile {
     pub lost: u64,
     /// The number of blocks with a larger alignment than `malloc` gives.
     pub over_aligned: u64,
-    /// The most common sizes, the most common first: the size, and the number of its blocks.
+    /// The 16 most common sizes, the most common first: the size, and the number of its blocks.
     pub sizes: Vec<(u64, u64)>,
     /// The live bytes over the run.
     #[serde(skip)]

@@ -149,7 +149,8 @@ mod tests {
         let mut rings = RingModel::default();
         for stays in 0..100 {
             rings.born(stays, 1, 16, 16);
-            // These blocks exceed a chunk, so the next long-lived block lies in another chunk.
+            // Together, these blocks are larger than a chunk, so the next long-lived block lies in
+            // another chunk.
             let traffic = 1000..3100;
             traffic.clone().for_each(|id| rings.born(id, 1, 16, 16));
             traffic.for_each(|id| rings.gone(id));

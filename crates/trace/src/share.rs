@@ -1,10 +1,10 @@
 //! Computes the allocator's share of the processor time and of the wall time.
 //!
-//! A trace contains three measurements: the processor time of the process, and for some calls the
-//! time in the allocator and the time in the recorder. The share is the allocator's time divided by
-//! the processor time without the recorder's part. None of the three is exact, so the share is an
-//! [`Interval`]. The constants below determine the width of the interval. Neither end is a bound,
-//! because the share leaves out how the placement of blocks affects the caches.
+//! A trace can contain three measurements: the processor time of the process, and for some calls
+//! the time in the allocator and the time in the recorder. The share is the allocator's time
+//! divided by the processor time without the recorder's part. None of the three is exact, so the
+//! share is an [`Interval`]. The constants below determine the width of the interval. Neither end
+//! is a bound, because the share leaves out how the placement of blocks affects the caches.
 #![forbid(unsafe_code)]
 
 use super::costs::CostSource;
@@ -61,7 +61,7 @@ impl Interval {
     }
 
     /// Returns whether the likely figure differs from `known` by at most a third of `known`, and
-    /// `known` lies within the interval widened by a third.
+    /// `known` lies within the interval after each end is moved outwards by a third of itself.
     pub fn is_near(self, known: f64) -> bool {
         (self.mid - known).abs() <= known * THIRD
             && (self.low * (1.0 - THIRD)..=self.high * (1.0 + THIRD)).contains(&known)
@@ -71,7 +71,8 @@ impl Interval {
         Self { low: each(self.low), mid: each(self.mid), high: each(self.high) }
     }
 
-    /// Subtracts `part`, but returns at least `least`.
+    /// Subtracts `part`: its high end from the low end, and its low end from the high end. No
+    /// figure becomes less than that of `least`.
     fn without(self, part: Self, least: Self) -> Self {
         Self {
             low: (self.low - part.high).max(least.low),
@@ -80,8 +81,8 @@ impl Interval {
         }
     }
 
-    /// Divides by `whole`, and limits the quotients to 1. The low end of the result is the low end
-    /// of `self` divided by the high end of `whole`.
+    /// Divides by `whole`, and limits the quotients to 1. A quotient by 0 is 1. The low end of the
+    /// result is the low end of `self` divided by the high end of `whole`.
     fn share(self, whole: Self) -> Self {
         let of = |part: f64, whole: f64| if whole > 0.0 { (part / whole).min(1.0) } else { 1.0 };
         Self { low: of(self.low, whole.high), mid: of(self.mid, whole.mid), high: of(self.high, whole.low) }

@@ -1,4 +1,4 @@
-//! Prints the profile, the advice and the figures of a replay as text.
+//! Formats the profile, the advice and the figures of a replay as text.
 #![forbid(unsafe_code)]
 
 use core::cmp::Reverse;
@@ -36,7 +36,7 @@ pub(super) fn values(profile: &TraceProfile, advice: &Advice) -> Value {
     }
 }
 
-/// Returns the values that the template of the verdict has.
+/// Returns the values that the template of the verdict uses.
 fn advised(advice: &Advice) -> Value {
     context! { advice => Serde(advice), headline => headline(advice), shares => shares(advice) }
 }

@@ -1,9 +1,10 @@
 //! Decides which change of allocator the advice recommends, if any. Measured savings come before
-//! assumed ones. `reasons.txt` has the words of the reasons.
+//! assumed ones. `reasons.txt` contains the words of the reasons.
 //!
-//! A replay measures general allocators and some of our crates. The verdict names the allocator
-//! that saves most. If none of these saves enough, the verdict names the crate whose saving is
-//! assumed to be the largest.
+//! A program with few calls, or with a small share of its time in the allocator, keeps its
+//! allocator. Otherwise, the verdict names the allocator with the largest saving in a replay: a
+//! general one, or one of our crates. If no measured saving is worth a change, the verdict names
+//! the crate that fits and has the largest assumed saving.
 #![forbid(unsafe_code)]
 
 use minijinja::value::Serde;
@@ -32,7 +33,7 @@ pub enum Recommendation {
 impl Advice {
     /// Returns the verdict and its reasons. Few calls or a small share mean `Keep`. Otherwise,
     /// recommends the allocator with the largest measured saving. If no measured saving is worth a
-    /// change, recommends the crate that fits with the largest assumed saving, if any.
+    /// change, recommends the crate with the largest assumed saving among those that fit, if any.
     pub(super) fn decide(&self, events: u64, replayed: Option<&Replayed>) -> (Recommendation, Vec<String>) {
         let share = self.share.known();
         let few = events < FEW;
@@ -80,8 +81,8 @@ impl Advice {
         (verdict, reasons.lines().map(str::to_owned).collect())
     }
 
-    /// Returns the offer that fits and saves most. `measured` selects the offers to consider:
-    /// those with a measured saving, or those with an assumed one.
+    /// Returns the offer that fits and saves most; `None` if no offer fits. `measured` selects the
+    /// offers to consider: those with a measured saving, or those with an assumed one.
     fn best(&self, measured: bool) -> Option<&Offer> {
         let offers = self.offers.iter().filter(|offer| offer.fits && offer.source.is_measured() == measured);
         offers.max_by(|a, b| a.saving.total_cmp(&b.saving))

@@ -26,8 +26,8 @@ struct Ledger {
     resizes: u64,
 }
 
-/// An allocator that panics if a freed block is not live or has another layout, before it touches
-/// any memory.
+/// An allocator that panics if a freed or resized block is not live or has another layout, before
+/// it touches any memory.
 #[derive(Default)]
 struct Strict(Mutex<Ledger>);
 

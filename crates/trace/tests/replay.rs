@@ -19,7 +19,7 @@ struct Arguments {
     options: ReplayOptions,
 }
 
-/// Runs a replay of the trace that must fail before it calls `field`. Returns the error.
+/// Runs a replay of the trace. The replay must fail before it calls `field`. Returns the error.
 fn refused(trace: &Path) -> String {
     let arguments = Arguments::try_parse_from([Path::new("replay"), trace]).expect("a trace suffices");
     let field = |_, _: &[String]| -> Field { panic!("the trace was read") };

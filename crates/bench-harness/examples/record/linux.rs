@@ -85,9 +85,10 @@ fn begin(out: &Path) -> io::Result<PathBuf> {
     Ok(format!("{}.{}", out.display(), process::id()).into())
 }
 
-/// Copies the calls of the trace `from` to the trace `out`, with `what` as its command line.
-/// Replaces the addresses with small numbers, and reuses freed numbers first. Makes the sequence
-/// numbers consecutive, and all times 0.
+/// Copies the calls of the trace `from` to the trace `out`, with `what` as its command line. Leaves
+/// out calls for blocks that were allocated before the recording. Replaces the addresses with small
+/// numbers, and reuses freed numbers first. Makes the sequence numbers consecutive, all times 0,
+/// and all calls those of thread 1.
 fn thin(from: &Path, out: &Path, what: &str) -> Result<(), Box<dyn Error>> {
     let trace = Trace::open(from)?;
     let mut book = Book::new();

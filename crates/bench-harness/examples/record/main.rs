@@ -4,7 +4,7 @@
 //! record json OUT          records serde_json over a generated document
 //! record syn OUT           records syn over some sources of this harness
 //! record http OUT          records the server of R3 over some thousand requests
-//! record thin IN OUT WHAT  removes addresses, times and the command line from a recorded trace
+//! record thin IN OUT WHAT  renumbers addresses, zeroes times, and sets the command line to WHAT
 //! ```
 
 #![expect(clippy::std_instead_of_alloc, reason = "a program of a host")]

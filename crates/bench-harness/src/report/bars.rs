@@ -26,7 +26,7 @@ pub struct Bar {
 }
 
 /// A limit and the measured value. [`judge`] sets the value. It stays `None` if a contender did not
-/// run.
+/// run or was not measured.
 #[derive(Clone, Debug, serde::Deserialize)]
 #[serde(untagged)]
 pub enum BarLimit {
@@ -55,8 +55,8 @@ pub enum BarLimit {
 }
 
 impl Bar {
-    /// Returns whether the measured value is at most the limit, or `None` if a contender did not
-    /// run.
+    /// Returns whether the measured value is at most the limit, or `None` if there is no measured
+    /// value.
     pub fn met(&self) -> Option<bool> {
         match &self.limit {
             BarLimit::Ratio { at_most, measured, .. } => measured.map(|measured| measured.mid <= *at_most),

@@ -85,7 +85,7 @@ fn shown<S: Serializer>(e: &Estimate, to: S) -> Result<S::Ok, S::Error> {
 pub struct Comparison {
     /// The commit of the earlier run.
     pub commit: String,
-    /// The differences between the runs other than the code, one line of text each.
+    /// The differences between the runs, apart from their code, one line of text each.
     pub differs: Vec<String>,
     /// The contenders that both runs measured.
     #[serde(rename = "rows")]
@@ -99,8 +99,8 @@ impl Baseline {
     ///
     /// # Errors
     ///
-    /// Returns an error if the file cannot be read, is not a summary, or has another format than
-    /// this harness writes.
+    /// Returns an error if the file cannot be read, is not a summary, or has a different format
+    /// from the one that this harness writes.
     pub fn load(path: &Path) -> Result<Self, String> {
         let text = fs::read_to_string(path)
             .map_err(|error| format!("the baseline {} cannot be read: {error}", path.display()))?;
@@ -144,7 +144,7 @@ impl Baseline {
         comparison
     }
 
-    /// Returns the differences between the runs other than the code.
+    /// Returns the differences between the runs, apart from their code.
     fn differs(&self, report: &BenchReport) -> Vec<String> {
         let (then, now) = (&self.host, &report.host);
         let trials = |processes: u32, rounds: u32| format!("{processes} processes of {rounds} rounds");
@@ -201,7 +201,7 @@ fn quotient(now: &Estimate, then: &Estimate, wider: f64) -> Estimate {
 
 impl Comparison {
     /// Adds the changes of the rows that both runs measured, and names the rows that only one of
-    /// them measured.
+    /// them measured. Leaves out the contenders of [`ALWAYS`].
     fn add(&mut self, old: &SummaryTable, table: &ReportTable, wider: f64) {
         let from_one = |ratio: Option<f64>| ratio.map_or(0.0, |ratio| (ratio - 1.0).abs());
         let floor = from_one(old.aa).max(from_one(table.aa.map(|aa| aa.mid)));

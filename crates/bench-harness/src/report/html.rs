@@ -1,5 +1,5 @@
 //! `report.html`: the whole report in one file without external resources, for screens of any
-//! width, in light and dark, and for paper. The template `report.html` has the markup. Each
+//! width, in light and dark, and for paper. The template `report.html` contains the markup. Each
 //! table of memory over time, of tails and of resident memory has a row of panels: small pictures,
 //! one for each contender.
 #![forbid(unsafe_code)]

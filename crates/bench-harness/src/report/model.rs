@@ -9,7 +9,8 @@ use crate::runner::{AloneRun, ContenderState, HeldAt, Latencies, PeakMemory, Ref
 use crate::stats::{Estimate, Verdict, verdict};
 use crate::workloads::WorkloadSpec;
 
-/// A row of a table: one contender's results. A figure is `None` if it was not measured.
+/// A row of a table: one contender's results. A figure is `None` if it was not measured, and the
+/// ratios and times are also `None` if the contender crashed or gave wrong results.
 #[derive(Clone, Debug)]
 pub struct ReportRow {
     /// The contender's key.
@@ -135,7 +136,8 @@ impl ReportRow {
         self.memory.as_ref().map(|memory| memory.over_time.as_slice()).unwrap_or_default()
     }
 
-    /// Returns the contender's name and version.
+    /// Returns the contender's name and, if it has one, its version. Leaves out the version of the
+    /// reference's second entry.
     pub(super) fn named(&self) -> String {
         let twin = self.name.starts_with("A/A");
         let version = if self.version == "none" || twin { "" } else { &self.version };

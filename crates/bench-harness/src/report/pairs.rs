@@ -44,8 +44,8 @@ impl<'a> Rounds<'a> {
     }
 
     /// Returns the numbers of each process, one for each round in which all of `keys` have a
-    /// sample. `f` computes the number from their costs. Leaves out contaminated rounds if the
-    /// process has enough clean ones.
+    /// sample. `f` computes the number from their costs. Leaves out rounds in which one of these
+    /// samples is contaminated, if the process has enough other rounds.
     fn values(&self, keys: &[&str], f: impl Fn(&[f64]) -> f64) -> Vec<Vec<f64>> {
         let of = |round: &Round<'_>| {
             let samples =
@@ -70,10 +70,10 @@ impl<'a> Rounds<'a> {
     }
 
     /// Returns the ratio of the net cost of `of` to that of `to`: the costs without that of the
-    /// loop. Returns `None` if there is no round with both, or if the median net cost of `to` in
-    /// any process is not above zero.
+    /// loop. Returns `None` if there is no round with both of them and the loop, or if the median
+    /// net cost of `to` in any process is not above zero.
     pub fn net_ratio(&self, of: &str, to: &str) -> Option<Estimate> {
-        // Takes the medians first and then their quotient. In a single round, the difference of two
+        // Take the medians first, and then their quotient. In a single round, the difference of two
         // noisy costs may be zero or less, and leaving out such rounds would bias the ratio.
         let keys = [of, to, self.void];
         let own = self.values(&keys, |costs| costs[0] - costs[2]);
@@ -98,14 +98,15 @@ impl<'a> Rounds<'a> {
     }
 
     /// Returns the median cost of an operation without that of the loop, in nanoseconds, paired by
-    /// round.
+    /// round. Returns `None` if there is no round with both.
     pub fn net_cost(&self, of: &str) -> Option<f64> {
         let values = self.values(&[of, self.void], |costs| costs[0] - costs[1]);
         estimate(&values, 0, self.seed).map(|estimate| estimate.mid)
     }
 
-    /// Returns the cost in the fastest sample, in nanoseconds per operation. This cost is noisier
-    /// than the median, and reports show it for information only.
+    /// Returns the cost in the fastest sample, in nanoseconds per operation, or `None` if there is
+    /// no sample of `of`. This cost is noisier than the median, and reports show it for information
+    /// only.
     pub fn least(&self, of: &str) -> Option<f64> {
         let all = self.values(&[of], |costs| costs[0]);
         all.into_iter().flatten().min_by(f64::total_cmp)

@@ -57,7 +57,8 @@ pub(super) fn scaling(report: &BenchReport) -> Vec<Value> {
     THREADS.into_iter().filter_map(|threads| of(find(ALONE)?, find(&together(threads))?, threads)).collect()
 }
 
-/// Returns `None` if no contender ran both workloads.
+/// Returns the scaling from one thread to `threads` threads, or `None` if no contender ran both
+/// workloads.
 fn of(alone: &ReportTable, together: &ReportTable, threads: usize) -> Option<Value> {
     let paces =
         together.rows.iter().enumerate().filter(|(index, _)| *index != VOID).filter_map(|(_, row)| {

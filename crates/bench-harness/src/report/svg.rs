@@ -1,5 +1,5 @@
-//! Writes a picture for each family of workloads, with a forest plot for each workload. The names
-//! in a family are the same up to the first slash.
+//! Writes a picture for each family of workloads with rounds. A picture has a forest plot for each
+//! workload. The names in a family are the same up to the first slash.
 
 use core::error::Error;
 use std::collections::BTreeMap;

@@ -78,7 +78,7 @@ fn latencies(table: &ReportTable) -> Option<(String, Vec<Vec<String>>)> {
     Some((line, headed(head, measured().map(cells))))
 }
 
-/// Returns the share of contaminated rounds in per cent, if it is large.
+/// Returns the share of contaminated rounds in per cent, if it is above 20 %.
 fn contaminated(table: &ReportTable) -> Option<String> {
     (table.contaminated > 0.2).then(|| format!("{:.0}", table.contaminated * 100.0))
 }
@@ -123,7 +123,7 @@ fn bars(report: &BenchReport) -> Option<Value> {
     (!report.bars.is_empty()).then(|| json!({"met": met, "judged": judged.len(), "grid": grid}))
 }
 
-/// Returns the values of a report that the templates of all its texts and pages have.
+/// Returns the values of a report that the templates of its texts and pages have in common.
 pub(super) fn values(report: &BenchReport, comparison: Option<&Comparison>) -> Value {
     json!({
         "mode": report.mode,

@@ -1,5 +1,5 @@
 //! Compares the results of checks, and the runs of contenders in their own processes. Reports do
-//! not show figures of a contender that fails a comparison.
+//! not show the ratios and times of a contender that fails a comparison.
 
 use super::record::{AloneRun, Checked, ContenderState, WorkloadOutcome};
 use crate::card::ContenderClass;
@@ -26,7 +26,8 @@ pub(super) fn compare(outcome: &mut WorkloadOutcome) {
     }
 }
 
-/// Returns how a run in its own process differs from the reference's, or `None` if it does not.
+/// Returns how a run in its own process differs from the reference's. Returns `None` if it does
+/// not, or if the reference has no such run.
 fn differs(run: &AloneRun, all: &[AloneRun]) -> Option<String> {
     let reference = all.iter().find(|of| of.contender == ALWAYS[REFERENCE] && of.after == run.after)?;
     let (mine, theirs) = (&run.figures, &reference.figures);

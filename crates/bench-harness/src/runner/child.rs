@@ -1,4 +1,5 @@
-//! The child process: builds the cells of one workload, checks them, and times them in rounds.
+//! The child process: builds the cells of one workload, and checks them, times them in rounds, or
+//! measures their memory or latencies.
 
 use std::fs::{self, File};
 use std::io::{self, Seek, Write};
@@ -28,7 +29,8 @@ use crate::{backing, os, tally};
 const WARM_UP: i32 = 3;
 /// The minimum number of rounds that a child runs when it reduces them to fit its budget.
 const FEWEST: i32 = 5;
-/// The share of contaminated rounds above which a child adds up to half as many rounds.
+/// The share of contaminated rounds above which a child adds rounds: up to half of the planned
+/// number, if the budget allows them.
 const TOO_MANY: f64 = 0.2;
 /// The minimum time of the reference's sample, in nanoseconds, even if other contenders are slow.
 const SHORTEST_NS: f64 = 300_000.0;
@@ -68,7 +70,7 @@ pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
     let sources = Sources::new(job.corpus.as_deref());
     sources.prepare(&spec, job.seed);
     let document = match &job.document {
-        // The text of R1, which other workloads do not read.
+        // Only R1 reads the document, so every other workload gets a short one.
         _ if !spec.parses() => Document::generated(job.seed, 1000),
         Some(path) => Document::load(Some(path), job.seed),
         None => Document::generated(job.seed, job.document_length),
@@ -257,7 +259,8 @@ impl Child<'_> {
     }
 
     /// Returns the number of units for which a sample takes the target time, averaged over the
-    /// contenders, and at least [`SHORTEST_NS`] for the reference.
+    /// contenders, and at least [`SHORTEST_NS`] for the reference. The number is at least the
+    /// workload's `least_units`.
     fn sample_size(&self, cells: &mut [Box<dyn Cell>], turn: &mut TurnNote) -> io::Result<u64> {
         let mut all = 0.0;
         let mut reference: f64 = 0.0;

@@ -26,8 +26,9 @@ const LOAD: f64 = 0.6;
 ///
 /// # Errors
 ///
-/// Returns an error if a child cannot be started, or if it dies before it notes a turn. The crash
-/// of a contender is not an error: it becomes a [`ContenderState`].
+/// Returns an error if a child cannot be started, or if a child that runs all contenders dies
+/// outside of their turns. The crash of a contender is not an error: it becomes a
+/// [`ContenderState`].
 pub fn run(
     plan: &RunPlan,
     mut watch: impl FnMut(Progress<'_>),
@@ -63,7 +64,7 @@ pub fn run(
                 let modes: Vec<Mode> = orders.into_iter().map(Mode::Alone).collect();
                 alone(plan, outcome, plan.lanes(&outcome.spec), &modes, &[ALWAYS[TWIN]])?;
             }
-            // Leaves out the allocator that does nothing, whose memory is only its own buffer, and
+            // Leave out the allocator that does nothing, whose memory is only its own buffer, and
             // the reference's second entry, which takes as much memory as the reference.
             StepWork::Memory => {
                 alone(plan, outcome, 1, &[Mode::Memory], &[ALWAYS[VOID], ALWAYS[TWIN]])?;
@@ -81,9 +82,9 @@ pub fn run(
     Ok(outcomes)
 }
 
-/// Runs each contender whose key is not in `without` in children of its own: one for each of
-/// `modes`, and `lanes` of them at a time. If a child dies, its contender's state becomes
-/// `Crashed`.
+/// Runs each contender that can still run and whose key is not in `without` in children of its own:
+/// one child for each of `modes`, and up to `lanes` children at a time. If a child dies, its
+/// contender's state becomes `Crashed`.
 fn alone(
     plan: &RunPlan,
     outcome: &mut WorkloadOutcome,
@@ -178,7 +179,8 @@ fn job(plan: &RunPlan, outcome: &WorkloadOutcome, mode: Mode, (process, budget):
 }
 
 /// Runs children until one succeeds. If a child dies, the state of the contender whose turn it was
-/// becomes `Crashed`, and the next child leaves out that contender.
+/// becomes `Crashed`, and the next child leaves out that contender. Returns an error if it was no
+/// contender's turn.
 fn attempt(
     plan: &RunPlan,
     outcome: &mut WorkloadOutcome,

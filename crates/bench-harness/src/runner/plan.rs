@@ -90,7 +90,7 @@ impl RunPlan {
     /// Returns all steps in order. Steps that cannot be shortened come early, so that the clock can
     /// shorten the later steps by the time that the early ones take. Workloads without rounds come
     /// last, and their time is separate. The processes of a workload are spread over the run, so a
-    /// minute of other load on the host affects at most one process of each workload. If
+    /// short period of other load on the host usually affects only one process of each workload. If
     /// `first_at_once` is set, the steps of the first workload come before all others.
     pub(super) fn steps(&self) -> Vec<RunStep> {
         let all = |work: StepWork, wanted: fn(&WorkloadSpec) -> bool| {

@@ -14,7 +14,8 @@ use crate::workloads::draws::stream;
 /// The time after which the parent considers a child hung and kills it.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// Runs one child. Returns its measurements, or a description of how it died.
+/// Runs one child. Returns its measurements, or a text that says how it died or why its answer
+/// cannot be read.
 ///
 /// # Errors
 ///
@@ -50,7 +51,8 @@ pub(super) fn child(job: &Job) -> io::Result<Result<Measurements, String>> {
     Ok(serde_json::from_str(&answer).map_err(|error| format!("its answer could not be read: {error}")))
 }
 
-/// Reads a pipe to its end on a separate thread.
+/// Reads a pipe to its end on a separate thread, which sends the text through the returned channel.
+/// If reading fails, the thread sends nothing.
 fn reader(mut pipe: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     let (send, receive) = mpsc::channel();
     thread::spawn(move || {

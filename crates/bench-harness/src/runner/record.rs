@@ -195,7 +195,7 @@ impl AloneRun {
 /// The state of a contender in a workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ContenderState {
-    /// The contender ran.
+    /// The contender ran, or has not run yet.
     #[default]
     Ran,
     /// The contender cannot run this workload. The text is the reason.
@@ -207,7 +207,7 @@ pub enum ContenderState {
 }
 
 impl ContenderState {
-    /// Returns whether the contender ran and has figures to show.
+    /// Returns whether the state is [`Ran`](Self::Ran).
     pub fn ran(&self) -> bool {
         *self == Self::Ran
     }

@@ -12,9 +12,10 @@ use std::time::Instant;
 /// The time after which a test considers the browser hung.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A script that measures the page and writes the result into an attribute of the outer page. The
-/// contents of boxes that scroll may be wider than the page. Contrast follows level AA of WCAG: 4.5
-/// for text, against the nearest background that is not transparent.
+/// A script that measures the page in a frame, and writes the measurements into an attribute of the
+/// document that contains the frame. It ignores the width of the contents of boxes that scroll.
+/// Text has too little contrast if its ratio to the nearest background that is not transparent is
+/// below 4.5, as in level AA of WCAG.
 const PROBE: &str = r##"<script>
 const inBox = e => e.closest('.wide') && !e.matches('.wide');
 const name = e => e.tagName + '.' + (e.getAttribute('class') || '');
@@ -51,7 +52,7 @@ pub(crate) struct Look {
     pub(crate) pictures: u32,
     /// The background colour of the page.
     pub(crate) ground: String,
-    /// The elements that are wider than the window.
+    /// The elements that extend beyond the right edge of the window.
     pub(crate) wide: String,
     /// The elements whose text has too little contrast.
     pub(crate) faint: String,
@@ -76,7 +77,8 @@ impl Look {
 pub(crate) struct Chromium(PathBuf);
 
 impl Chromium {
-    /// Returns the program that `CHROMIUM` names, or else the first known program in `PATH`.
+    /// Returns the program that `CHROMIUM` names, or else the first known program in `PATH`; `None`
+    /// if there is none.
     pub(crate) fn find() -> Option<Self> {
         if let Some(path) = env::var_os("CHROMIUM") {
             return Some(Self(path.into()));

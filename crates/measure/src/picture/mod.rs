@@ -52,7 +52,7 @@ pub fn text(height: i32, ink: RGBColor) -> TextStyle<'static> {
     ("sans-serif", f64::from(height) * 1.24).into_font().color(&ink)
 }
 
-/// Returns text with the special characters of HTML escaped.
+/// Returns text with `&`, `<`, `>` and `"` escaped for HTML.
 pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

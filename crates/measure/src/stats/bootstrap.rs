@@ -3,7 +3,7 @@
 //! A bootstrap over three processes can draw only the values of those three. If processes differ by
 //! more than their rounds do, the bootstrap's 95 % interval contains the truth only three times in
 //! four. Each end of the interval is therefore the farther of two values: the end of the
-//! bootstrap's interval, and the end that Student's method derives from the medians of the
+//! bootstrap's interval, and the end that a method like Student's derives from the medians of the
 //! processes.
 #![forbid(unsafe_code)]
 
@@ -114,7 +114,7 @@ pub fn estimate(processes: &[Vec<f64>], draws: usize, seed: u64) -> Option<Estim
 }
 
 /// Returns the width of a 99 % interval divided by that of a 95 % interval, for this number of
-/// processes.
+/// processes. Fewer than two processes count as two.
 #[must_use]
 pub fn wider(processes: usize) -> f64 {
     let (reach95, reach99) = REACH[processes.clamp(2, REACH.len() + 1) - 2];

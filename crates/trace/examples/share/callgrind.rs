@@ -77,7 +77,7 @@ fn read(path: &Path) -> Result<Option<(u64, Shares)>, Box<dyn Error>> {
     }))
 }
 
-/// Parses a number with commas. A dot means 0.
+/// Parses a number with commas. A dot means 0. Returns `None` for any other word.
 fn number(word: &str) -> Option<u64> {
     if word == "." { Some(0) } else { word.replace(',', "").parse().ok() }
 }

@@ -112,8 +112,8 @@ fn programs(dir: &Path) -> Result<Vec<(&'static str, Command)>, Box<dyn Error>> 
     ])
 }
 
-/// Prints a row for each program whose name contains `wanted`. Returns whether each program's share
-/// is near the figure of a profiler.
+/// Prints a row for each program whose name contains `wanted`. Returns whether each share is near
+/// the figure of at least one profiler. A program that does not run has no share.
 fn check(wanted: &str) -> Result<bool, Box<dyn Error>> {
     let scratch = tempfile::tempdir()?;
     let dir = scratch.path();

@@ -63,8 +63,9 @@ pub struct ReplayOptions {
 ///
 /// # Errors
 ///
-/// Returns an error if a key is unknown, if the trace cannot be read, if the figures cannot be
-/// written, if there is too little memory or disk space, or if the reference cannot play.
+/// Returns an error if a key is unknown, if the trace cannot be read or has no call, if the figures
+/// cannot be written or printed, if there is too little memory or disk space, or if the reference
+/// cannot play.
 pub fn run(
     options: &ReplayOptions,
     known: &[&str],
@@ -108,8 +109,8 @@ pub fn run(
     Ok(())
 }
 
-/// Adds the allocators that the user named, and that are not in the field, to the ones left out,
-/// with the reason.
+/// Adds to `left_out` each allocator that the user named and that `field` does not list, with the
+/// reason.
 fn list_missing(field: &mut Field, peers: &[String]) {
     for peer in peers {
         let takes_part = field.candidates.iter().any(|candidate| candidate.key == peer);
@@ -120,7 +121,8 @@ fn list_missing(field: &mut Field, peers: &[String]) {
     }
 }
 
-/// Measures memory, then time. A candidate that crashes in its child process is not timed.
+/// Measures memory, then time. A candidate that cannot play in its child process is left out and
+/// not timed. Returns an error if the reference cannot play there.
 fn measure(
     options: &ReplayOptions,
     program: &ReplayProgram,
@@ -182,7 +184,8 @@ fn measure(
     })
 }
 
-/// Creates the program of a trace. Most of the program's operations go to a file beside the trace.
+/// Creates the program of a trace, with a file beside the trace for all operations except the last
+/// ones of each lane. Returns an error if the trace cannot be read or has no call.
 fn program(path: &Path, trace: &Trace) -> Result<ReplayProgram, Box<dyn Error>> {
     let program = ReplayProgram::beside(trace, output::directory_of(path))
         .map_err(|error| format!("{}: {error}", path.display()))?;
@@ -193,7 +196,7 @@ fn program(path: &Path, trace: &Trace) -> Result<ReplayProgram, Box<dyn Error>> 
 }
 
 /// Prints how much memory and disk space the replay needs, before the replay takes most of it.
-/// Returns an error if too little memory is available.
+/// Returns an error if less memory is available than the replay takes for itself.
 fn announce(program: &ReplayProgram, players: usize, available: Option<u64>) -> Result<(), String> {
     let needed = needs(program, players);
     let free = available.map_or_else(String::new, |free| format!("; {} are free here", bytes(free)));

@@ -58,7 +58,8 @@ impl Lane {
         (self.segments.len() * SEGMENT) as u64
     }
 
-    /// Appends an operation and returns its index in the lane.
+    /// Appends an operation and returns its index in the lane. If the tail is full, first packs the
+    /// tail into the file; the error is that of the write.
     pub(super) fn push(&mut self, op: ProgramOp) -> io::Result<u64> {
         if let Some(mut file) = self.file.as_deref().filter(|_| self.tail.len() == TAIL) {
             let mut bytes = Vec::with_capacity(SEGMENT * LONGEST);
@@ -114,19 +115,20 @@ impl Lane {
         }
     }
 
-    /// Returns the bytes of the file that the lane takes.
+    /// Returns the number of bytes that the lane takes in the file.
     pub(super) fn on_disk(&self) -> u64 {
         self.segments.iter().map(|segment| u64::from(segment.length)).sum()
     }
 
-    /// Returns the bytes of memory that the lane takes.
+    /// Returns the number of bytes of memory that the lane takes.
     pub(super) fn resident(&self) -> u64 {
         let tail = self.tail.capacity() * size_of::<ProgramOp>();
         let segments = self.segments.capacity() * size_of::<LaneSegment>();
         (tail + segments + self.published.capacity() * 8) as u64
     }
 
-    /// Returns all operations in order. The iterator reads one segment at a time.
+    /// Returns all operations in order. The iterator reads one segment at a time, and panics if the
+    /// file cannot be read.
     pub fn ops(&self) -> impl Iterator<Item = ProgramOp> {
         let segment = |index| {
             let mut buffer = SegmentBuffer::default();
@@ -149,8 +151,8 @@ impl SegmentBuffer {
     /// The size in bytes of a buffer that fits any segment.
     pub(super) const BYTES: u64 = (SEGMENT * (LONGEST + size_of::<ProgramOp>())) as u64;
 
-    /// Returns a buffer whose pages are all resident, so no page becomes resident while the lane
-    /// plays.
+    /// Returns a buffer whose pages are all resident, so none of them becomes resident while the
+    /// lane plays.
     pub(super) fn resident() -> Self {
         let mut buffer = Self { bytes: vec![1; SEGMENT * LONGEST], ops: vec![ProgramOp::BEGIN; SEGMENT] };
         buffer.ops.fill(ProgramOp { size: 1, ..ProgramOp::BEGIN });

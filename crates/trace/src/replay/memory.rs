@@ -1,5 +1,5 @@
-//! Measures the memory of each candidate in a separate process. A candidate that crashes there is
-//! left out and is not timed.
+//! Measures the memory of each candidate in a separate process. A candidate that cannot play there
+//! is left out and is not timed.
 #![forbid(unsafe_code)]
 
 use core::error::Error;
@@ -19,7 +19,7 @@ use super::{Field, ReplayProgram};
 pub const SUBCOMMAND: &str = "replay";
 
 /// Plays once over one candidate, and prints by how many bytes the resident set of this process
-/// grew. Prints nothing if the system does not report the resident set.
+/// grew at its peak. Prints nothing if the system does not report the resident set.
 pub(super) fn measure_this_process(
     program: &ReplayProgram,
     key: &str,
@@ -79,7 +79,8 @@ impl MemoryMeter<'_> {
         Err(why)
     }
 
-    /// Returns the command of a child process. The child process ends when this process ends.
+    /// Returns the command of a child process. On Linux, the child process ends when this process
+    /// ends.
     fn command(&self, key: &str, sparse: bool) -> io::Result<Command> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(SUBCOMMAND).arg(self.trace).args(["--memory-of", key]).args(sparse.then_some("--sparse"));
@@ -132,7 +133,8 @@ fn was_killed(status: ExitStatus) -> bool {
     status.signal() == Some(libc::SIGKILL)
 }
 
-/// Returns the resident bytes of the process `pid`; `None` if the system does not report them.
+/// Returns the size of the resident set of the process `pid` in bytes; `None` if the system does
+/// not report them.
 fn resident(pid: u32) -> Option<u64> {
     os::reported(&format!("/proc/{pid}/status"), "VmRSS:")
 }

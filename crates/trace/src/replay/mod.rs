@@ -31,8 +31,8 @@ pub use self::program::ReplayProgram;
 pub use self::replayed::{REFERENCE, ReplayRow, Replayed, TWIN};
 pub use self::timed::{Swayed, Timed, time};
 
-/// A function that creates a player of a program, and returns [`Player::play`] over it. The flag
-/// tells whether the player touches every page.
+/// A function that creates a player of a program, and returns a closure that calls [`Player::play`]
+/// on it. The flag says whether the player touches every page of a block.
 pub type BuildPlayer = for<'a> fn(&'a ReplayProgram, bool) -> Box<dyn FnMut() -> u64 + 'a>;
 
 /// An allocator that a replay measures.

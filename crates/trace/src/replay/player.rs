@@ -38,7 +38,7 @@ pub struct Player<'a, A> {
     epochs: Vec<AtomicU32>,
     /// A buffer for each lane, with the segment that the lane plays.
     buffers: Vec<Mutex<SegmentBuffer>>,
-    /// Whether a lane has panicked. If so, the other lanes stop waiting for that lane's blocks.
+    /// Whether a lane has panicked. If so, every other lane that waits panics too.
     broken: AtomicBool,
     /// Whether a play touches every page of a block, which a measurement of memory requires.
     whole: bool,
@@ -50,7 +50,7 @@ fn thread_time() -> u64 {
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
-/// Returns the bytes of memory that a player of a program takes for itself.
+/// Returns the number of bytes of memory that a player of a program takes for itself.
 pub(super) fn resident(program: &ReplayProgram) -> u64 {
     let packed = program.lanes.iter().filter(|lane| !lane.segments.is_empty()).count() as u64;
     (program.slots * size_of::<PlayerSlot>() + program.epochs.len() * 4) as u64
@@ -72,7 +72,8 @@ impl Drop for BreakOnPanic<'_> {
 ///
 /// # Panics
 ///
-/// Panics if another lane panicked, because this lane may be waiting for that lane.
+/// Panics if another lane has panicked before `ready` returns true, because this lane may be
+/// waiting for that lane.
 #[cold]
 #[inline(never)]
 fn wait_for(waited: &mut u64, broken: &AtomicBool, ready: impl Fn() -> bool) {
@@ -90,8 +91,8 @@ fn wait_for(waited: &mut u64, broken: &AtomicBool, ready: impl Fn() -> bool) {
     *waited += thread_time() - start;
 }
 
-/// Writes one byte to each cache line in the first [`TOUCHED`] bytes of a block, from offset `from`
-/// on. If `whole`, also writes one byte to each page.
+/// Writes one byte to each cache line in the first [`TOUCHED`] bytes of a block. If `whole`, also
+/// writes one byte to each page. Skips the lines and pages that begin before the offset `from`.
 ///
 /// # Safety
 ///
@@ -99,7 +100,7 @@ fn wait_for(waited: &mut u64, broken: &AtomicBool, ready: impl Fn() -> bool) {
 #[inline(always)]
 unsafe fn touch(block: *mut u8, from: usize, size: usize, whole: bool) {
     let mut write = |at: usize| {
-        // SAFETY: both loops below pass offsets below `size`.
+        // SAFETY: both loops below pass offsets below `size`, so the result lies within the block.
         let place = unsafe { block.add(at) };
         // SAFETY: the byte lies within the block, which the caller owns.
         unsafe { place.write_volatile(at as u8) };
@@ -136,13 +137,14 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
         &self.alloc
     }
 
-    /// Plays the program once. Returns the nanoseconds of processor time of all threads together,
-    /// without the time spent waiting or reading operations. Then frees the blocks that the program
-    /// never frees, and does not time these frees.
+    /// Plays the program once, then frees the blocks that the program never frees. Returns the
+    /// processor time of all lanes together in nanoseconds, without the time for waiting, for
+    /// reading operations and for the last frees.
     ///
     /// # Panics
     ///
-    /// Panics if the allocator refuses a block on any thread. The live blocks then leak.
+    /// Panics if the allocator refuses a block on any thread, or if the file of the operations
+    /// cannot be read. The live blocks then leak.
     pub fn play(&mut self) -> u64 {
         self.slots.iter_mut().for_each(|slot| *slot.generation.get_mut() = 0);
         for (epoch, lanes) in self.epochs.iter_mut().zip(&self.program.epochs) {
@@ -151,7 +153,7 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
         *self.broken.get_mut() = false;
         let this = &*self;
         // The first lane stays on this thread, so a program with one lane does not start a thread.
-        // Allocators are faster in a single-threaded process.
+        // Some allocators are faster in a single-threaded process.
         let busy = std::thread::scope(|scope| {
             let mut lanes = this.program.lanes.iter().zip(&this.buffers);
             let first = lanes.next();
@@ -169,8 +171,8 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
         busy
     }
 
-    /// Plays a lane: its segments and its tail. Returns the time, without the time spent waiting or
-    /// reading a segment.
+    /// Plays a lane: its segments and its tail. Returns the processor time in nanoseconds, without
+    /// the time spent waiting or reading a segment.
     fn lane(&self, lane: &Lane, buffer: &Mutex<SegmentBuffer>) -> u64 {
         let _on_panic = BreakOnPanic(&self.broken);
         // After a panic the lock is poisoned. A later play overwrites the buffer before it reads

@@ -36,7 +36,8 @@ use ephemera_recorder::{Book, BookStep, Id, Trace, TraceError, TraceEvent, What}
 
 /// The number of operations in an epoch, over all lanes.
 const EPOCH: u64 = 4096;
-/// The maximum number of lanes. Further threads share a lane, in the recorded order.
+/// The maximum number of lanes. Further threads share these lanes. A lane plays the operations of
+/// its threads in the recorded order.
 const LANES: usize = 64;
 
 /// A trace, ready to be replayed.
@@ -60,7 +61,7 @@ pub struct ReplayProgram {
     pub peak_live: u64,
     /// The number of blocks of 4 GiB and more, which are left out.
     pub huge: u64,
-    /// The number of threads of the trace.
+    /// The number of threads that have operations in the program.
     pub(super) threads: usize,
     /// The digest of the trace's operations.
     pub digest: Digest,
@@ -100,7 +101,8 @@ struct ProgramMaker {
     live: u64,
 }
 
-/// Returns the size of a block in a replay, at least 1; `None` if a replay leaves the block out.
+/// Returns the size of a block in a replay, at least 1; `None` if a replay leaves the block out,
+/// because it has 4 GiB - 1 bytes or more.
 fn size(asked: u64) -> Option<u32> {
     u32::try_from(asked.max(1)).ok().filter(|size| *size < u32::MAX)
 }
@@ -123,8 +125,9 @@ impl ReplayProgram {
         Self::made(trace, None, TraceError::Read)
     }
 
-    /// Creates a program from a trace of any length. Most operations go to a file in `directory`.
-    /// The file has no name, so the system deletes it when the program is dropped.
+    /// Creates a program from a trace of any length. All operations except the last ones of each
+    /// lane go to a file in `directory`. The file has no name, so the system deletes it when the
+    /// program is dropped.
     ///
     /// # Errors
     ///
@@ -174,7 +177,7 @@ impl ReplayProgram {
         &self.left
     }
 
-    /// Returns the size in bytes of the file that holds most operations.
+    /// Returns the size in bytes of the file that holds the packed operations.
     pub(super) fn on_disk(&self) -> u64 {
         self.lanes.iter().map(Lane::on_disk).sum()
     }

@@ -77,8 +77,8 @@ impl Replayed {
         faster.min_by(|a, b| a.ratio.mid.total_cmp(&b.ratio.mid))
     }
 
-    /// Returns whether the time of the reference's second entry differs from the reference's. If
-    /// so, no figure can be trusted.
+    /// Returns whether the 95 % interval of the reference's second entry excludes 1, the ratio of
+    /// two equal allocators. If so, no figure can be trusted.
     pub fn untrusted(&self) -> bool {
         self.row(TWIN).is_some_and(|row| row.ratio.excludes_one())
     }

@@ -16,18 +16,20 @@ use crate::units::bytes;
 use super::player;
 use super::program::ReplayProgram;
 
-/// The divisor that limits a replay: the live bytes and the replay's own data may take at most the
-/// available memory divided by this number, because allocators take more than they hand out.
+/// The divisor that limits a measurement of memory: the live bytes and the replay's own data may
+/// take at most the available memory divided by this number, because allocators take more than they
+/// hand out.
 const PART: u64 = 2;
 
-/// Returns the number of bytes that this process can take before the system reclaims memory of
-/// other processes; `None` if the system does not report it.
+/// Returns the memory that is available on the system or, if that is less, the limit of this
+/// process's control groups, in bytes. Returns `None` if the system does not report its available
+/// memory.
 pub(super) fn available() -> Option<u64> {
     Some(group_limit().unwrap_or(u64::MAX).min(os::available()?))
 }
 
 /// Returns the smallest memory limit of this process's control groups (version 2), in bytes; `None`
-/// if there is no limit.
+/// if no limit is known.
 fn group_limit() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?.to_owned();
@@ -38,7 +40,7 @@ fn group_limit() -> Option<u64> {
     Path::new(&own).ancestors().filter_map(limit).min()
 }
 
-/// Returns the bytes of memory that a replay takes for itself with `players` players.
+/// Returns the number of bytes of memory that a replay with `players` players takes for itself.
 pub(super) fn needs(program: &ReplayProgram, players: usize) -> u64 {
     program.resident() + players as u64 * player::resident(program)
 }

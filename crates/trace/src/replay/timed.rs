@@ -59,7 +59,8 @@ impl Timed {
     }
 }
 
-/// The number of rounds for each outlier that may be removed: of nine rounds, two.
+/// The number of rounds that a replay must have for each outlier that may be removed: two outliers
+/// of nine rounds may be removed.
 const OUTLYING: usize = 4;
 /// The distance from the median above which a round is an outlier, as a multiple of the median
 /// distance.
@@ -104,7 +105,7 @@ fn ratio(logs: &[f64], seed: u64) -> Estimate {
 ///
 /// # Panics
 ///
-/// Panics if an allocator refuses a block.
+/// Panics if an allocator refuses a block, or if the file of the operations cannot be read.
 pub fn time(
     program: &ReplayProgram,
     candidates: &[Candidate],

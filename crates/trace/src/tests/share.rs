@@ -18,7 +18,7 @@ struct Run {
     /// The nanoseconds of a call: in the allocator, in the recorder, in the program itself, and
     /// spent waiting.
     call: [u64; 4],
-    /// Whether every 32nd call is measured.
+    /// Whether every 31st call is measured.
     measured: bool,
     /// Whether the program exits.
     exits: bool,

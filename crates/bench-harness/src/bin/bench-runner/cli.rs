@@ -86,7 +86,7 @@ pub(crate) enum RunnerTask {
 }
 
 impl RunnerArguments {
-    /// Returns the chosen workloads.
+    /// Returns the chosen workloads, or an error if `--filter` matches none.
     pub(crate) fn specs(&self) -> Result<Vec<WorkloadSpec>, Box<dyn Error>> {
         let all = self.full || self.smoke || self.list;
         let wanted = |spec: &WorkloadSpec| match &self.filter {

@@ -54,9 +54,9 @@ fn counted(spec: &WorkloadSpec) -> bool {
     !threads && !spec.is_served() && !spec.reads_host() && !spec.is_alone()
 }
 
-/// Returns the contenders of a workload that `peers` names. If `peers` is empty, returns the
-/// contenders of this workspace, as well as the allocator that does nothing and the reference for
-/// comparison.
+/// Returns the contenders that can run a workload and that `peers` names. If `peers` is empty,
+/// returns the contenders of this workspace, as well as the allocator that does nothing and the
+/// reference for comparison.
 fn entries(spec: &WorkloadSpec, peers: &[String]) -> Vec<Entry> {
     let by_default = [&OURS[..], &[ALWAYS[VOID], ALWAYS[REFERENCE]]].concat();
     let chosen = |key: &str| match peers {
@@ -168,7 +168,7 @@ fn count(spec: &WorkloadSpec, contender: &str, seed: u64, file: &Path) -> Result
     let slope = twice.checked_sub(once).filter(|slope| *slope > 0).ok_or_else(|| {
         format!("{once} instructions in {units} units and {twice} in twice as many: nothing was counted")
     })?;
-    // Rounds to three decimals, which keeps the file readable.
+    // Round to three decimals, to keep the file readable.
     Ok((slope as f64 / (units * ops_per_unit) as f64 * 1000.0).round() / 1000.0)
 }
 
