@@ -52,37 +52,25 @@ pub(crate) trait Readable {
     fn read(&self, each: impl FnMut(&[u8]));
 }
 
-/// A buffer whose capacity is fixed.
+/// A buffer that is written and then read.
 pub(crate) trait Buffer: Readable + 'static {
     /// The handle of a frozen buffer: the same bytes, shared and read-only.
     type Frozen: Readable + Clone + 'static;
 
-    /// Appends bytes. The caller guarantees that the buffer has room for them.
+    /// Appends bytes. The caller guarantees that the buffer has room for them or can grow.
     fn write(&mut self, bytes: &[u8]);
 
     /// Makes the buffer read-only.
     fn freeze(self) -> Self::Frozen;
 }
 
-/// A buffer that grows while it is written.
-pub(crate) trait Growing {
-    /// The finished buffer.
-    type Done: Buffer;
-
-    /// Appends bytes and returns `true`, or returns `false` without writing if there is no room.
-    fn write(&mut self, bytes: &[u8]) -> bool;
-
-    /// Finishes the buffer, which no longer grows.
-    fn finish(self) -> Self::Done;
-}
-
 /// A source of buffers, as a workload sees it.
 ///
 /// # Safety
 ///
-/// A buffer's bytes are exclusive to it from [`take`](Self::take) or [`raw_grow`](Self::raw_grow)
-/// until the buffer and all its frozen handles are dropped, provided that callers uphold the
-/// contracts of these functions.
+/// A buffer's bytes are exclusive to it from [`raw_take`](Self::raw_take) or
+/// [`raw_grown`](Self::raw_grown) until the buffer and all its frozen handles are dropped, provided
+/// that callers uphold the contracts of these functions.
 pub(crate) unsafe trait Source: Sized + 'static {
     const INFO: Info;
 
@@ -94,12 +82,9 @@ pub(crate) unsafe trait Source: Sized + 'static {
     /// from which the source takes its memory.
     type Backing: Contender;
 
-    /// A buffer of fixed capacity. If [`Caps::any_thread_free`](crate::card::Caps::any_thread_free)
-    /// is on, any thread may drop it.
+    /// A buffer. If [`Caps::any_thread_free`](crate::card::Caps::any_thread_free) is on, any thread
+    /// may drop it.
     type Buf: Buffer;
-
-    /// An unfinished buffer, which can grow.
-    type Growing<'s>: Growing<Done = Self::Buf>;
 
     /// Creates a source for a workload.
     fn create(demand: &Demand) -> Self;
@@ -114,14 +99,26 @@ pub(crate) unsafe trait Source: Sized + 'static {
     /// contract, because it does not track which bytes are free.
     unsafe fn raw_take(&mut self, capacity: usize) -> Option<Self::Buf>;
 
-    /// Takes a buffer that grows from the capacity `first`. Returns `None` if a bounded source
-    /// refuses.
+    /// Takes a buffer with the capacity `first`, which grows while `pieces` are written to it one by
+    /// one. Returns `None` if a bounded source refuses the buffer or a piece. The provided method is
+    /// for buffers that [`Buffer::write`] can grow.
     ///
     /// # Safety
     ///
-    /// The contract of [`raw_take`](Self::raw_take) applies to the capacity that the buffer grows
-    /// to.
-    unsafe fn raw_grow(&mut self, first: usize) -> Option<Self::Growing<'_>>;
+    /// The contract of [`raw_take`](Self::raw_take) applies to the total length of the pieces.
+    #[inline(always)]
+    unsafe fn raw_grown(
+        &mut self,
+        first: usize,
+        pieces: impl Iterator<Item: AsRef<[u8]>>,
+    ) -> Option<Self::Buf> {
+        // SAFETY: the caller upholds the callee's contract.
+        let mut buffer = unsafe { self.raw_take(first) }?;
+        for piece in pieces {
+            buffer.write(piece.as_ref());
+        }
+        Some(buffer)
+    }
 
     /// Returns the number of requests that the source refused and the heap served instead.
     fn refused(&self) -> u64 {
@@ -169,14 +166,8 @@ pub(crate) unsafe trait Source: Sized + 'static {
     #[inline(always)]
     unsafe fn grown(&mut self, bytes: &[u8], chunk: usize) -> OrHeap<Self::Buf> {
         // SAFETY: the caller upholds the callee's contract.
-        let Some(mut growing) = (unsafe { self.raw_grow(chunk) }) else { return OrHeap::gone_to(&[bytes]) };
-        for chunk in bytes.chunks(chunk) {
-            if !growing.write(chunk) {
-                drop(growing.finish());
-                return OrHeap::gone_to(&[bytes]);
-            }
-        }
-        OrHeap::Own(growing.finish())
+        let grown = unsafe { self.raw_grown(chunk, bytes.chunks(chunk)) };
+        grown.map_or_else(|| OrHeap::gone_to(&[bytes]), OrHeap::Own)
     }
 }
 
@@ -232,28 +223,6 @@ macro_rules! readable {
     };
 }
 pub(crate) use readable;
-
-/// Implements `Growing` for buffers that `Buffer::write` can grow. `finish` returns the buffer
-/// itself.
-macro_rules! growing {
-    ($([$($generics:tt)*] $buffer:ty),+ $(,)?) => {
-        $(impl<$($generics)*> $crate::buffers::Growing for $buffer {
-            type Done = Self;
-
-            #[inline(always)]
-            fn write(&mut self, bytes: &[u8]) -> bool {
-                $crate::buffers::Buffer::write(self, bytes);
-                true
-            }
-
-            #[inline(always)]
-            fn finish(self) -> Self {
-                self
-            }
-        })+
-    };
-}
-pub(crate) use growing;
 
 readable! { [] Vec<u8>, [] Arc<Vec<u8>> }
 

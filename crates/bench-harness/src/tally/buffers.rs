@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
 use super::{ALLOCS, Counted, FREES, born, died};
-use crate::buffers::{Buffer, Demand, Growing, Readable, Source};
+use crate::buffers::{Buffer, Demand, Readable, Source};
 use crate::card::Info;
 
 /// The size of one counted buffer, in bytes. `begin` counts an allocation, and `drop` counts a
@@ -56,27 +56,12 @@ impl<B: Buffer> Buffer for CountedBuffer<B> {
     }
 }
 
-impl<G: Growing> Growing for CountedBuffer<G> {
-    type Done = CountedBuffer<G::Done>;
-
-    fn write(&mut self, bytes: &[u8]) -> bool {
-        self.life.0 += bytes.len();
-        born(bytes.len());
-        self.inner.write(bytes)
-    }
-
-    fn finish(self) -> Self::Done {
-        CountedBuffer { inner: self.inner.finish(), life: self.life }
-    }
-}
-
 // SAFETY: every call is forwarded to the contender's own source, which upholds the contract.
 unsafe impl<S: Source> Source for Counted<S> {
     const INFO: Info = S::INFO;
     const CHECKED: bool = true;
     type Backing = S::Backing;
     type Buf = CountedBuffer<S::Buf>;
-    type Growing<'s> = CountedBuffer<S::Growing<'s>>;
 
     fn create(demand: &Demand) -> Self {
         Self(S::create(demand))
@@ -90,11 +75,19 @@ unsafe impl<S: Source> Source for Counted<S> {
         Some(CountedBuffer { inner: unsafe { self.0.raw_take(capacity) }?, life })
     }
 
-    unsafe fn raw_grow(&mut self, first: usize) -> Option<Self::Growing<'_>> {
-        // `write` counts the bytes as the buffer grows.
-        let life = BufferLife::begin(0);
+    unsafe fn raw_grown(
+        &mut self,
+        first: usize,
+        pieces: impl Iterator<Item: AsRef<[u8]>>,
+    ) -> Option<Self::Buf> {
+        let mut life = BufferLife::begin(0);
+        // Counts the bytes as the buffer grows.
+        let counted = pieces.inspect(|piece| {
+            life.0 += piece.as_ref().len();
+            born(piece.as_ref().len());
+        });
         // SAFETY: the caller upholds the callee's contract.
-        Some(CountedBuffer { inner: unsafe { self.0.raw_grow(first) }?, life })
+        Some(CountedBuffer { inner: unsafe { self.0.raw_grown(first, counted) }?, life })
     }
 
     fn refused(&self) -> u64 {

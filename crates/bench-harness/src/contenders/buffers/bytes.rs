@@ -5,7 +5,7 @@ use core::mem;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::buffers::{Buffer, Demand, Growing, Source, growing, readable};
+use crate::buffers::{Buffer, Demand, Source, readable};
 use crate::card::{Caps, Info};
 use crate::contenders::blocks::System;
 
@@ -18,7 +18,6 @@ const fn card(name: &'static str, notes: &'static str) -> Info {
 }
 
 readable! { [] BytesMut, [] Bytes }
-growing! { [] BytesMut }
 
 impl Buffer for BytesMut {
     type Frozen = Bytes;
@@ -42,7 +41,6 @@ unsafe impl Source for EachBytesMut {
     const INFO: Info = card("BytesMut", "over glibc");
     type Backing = System;
     type Buf = BytesMut;
-    type Growing<'s> = BytesMut;
 
     fn create(_demand: &Demand) -> Self {
         Self
@@ -52,40 +50,16 @@ unsafe impl Source for EachBytesMut {
     unsafe fn raw_take(&mut self, capacity: usize) -> Option<BytesMut> {
         Some(BytesMut::with_capacity(capacity))
     }
-
-    #[inline(always)]
-    unsafe fn raw_grow(&mut self, first: usize) -> Option<BytesMut> {
-        Some(BytesMut::with_capacity(first))
-    }
 }
 
 /// A source that splits buffers off one large `BytesMut`.
 pub(crate) struct SplitBytesMut(BytesMut);
-
-/// The large `BytesMut` while a buffer is written at its start.
-pub(crate) struct SplitWriting<'s>(&'s mut BytesMut);
-
-impl Growing for SplitWriting<'_> {
-    type Done = BytesMut;
-
-    #[inline(always)]
-    fn write(&mut self, bytes: &[u8]) -> bool {
-        self.0.extend_from_slice(bytes);
-        true
-    }
-
-    #[inline(always)]
-    fn finish(self) -> BytesMut {
-        self.0.split()
-    }
-}
 
 // SAFETY: the crate's safe interface hands out only buffers that do not overlap.
 unsafe impl Source for SplitBytesMut {
     const INFO: Info = card("BytesMut, split off", "over glibc; cut off a large one, reserve and split");
     type Backing = System;
     type Buf = BytesMut;
-    type Growing<'s> = SplitWriting<'s>;
 
     fn create(_demand: &Demand) -> Self {
         Self(BytesMut::with_capacity(LARGE))
@@ -98,9 +72,15 @@ unsafe impl Source for SplitBytesMut {
         Some(mem::replace(&mut self.0, rest))
     }
 
+    /// Writes the pieces to the start of the large `BytesMut`, and splits them off.
     #[inline(always)]
-    unsafe fn raw_grow(&mut self, first: usize) -> Option<SplitWriting<'_>> {
+    unsafe fn raw_grown(
+        &mut self,
+        first: usize,
+        pieces: impl Iterator<Item: AsRef<[u8]>>,
+    ) -> Option<BytesMut> {
         self.0.reserve(first);
-        Some(SplitWriting(&mut self.0))
+        pieces.for_each(|piece| self.0.extend_from_slice(piece.as_ref()));
+        Some(self.0.split())
     }
 }

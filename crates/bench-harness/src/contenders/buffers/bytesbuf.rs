@@ -3,7 +3,7 @@
 use bytesbuf::mem::GlobalPool;
 use bytesbuf::{BytesBuf, BytesView};
 
-use crate::buffers::{Buffer, Demand, Growing, Readable, Source};
+use crate::buffers::{Buffer, Demand, Readable, Source};
 use crate::card::{Caps, Info};
 use crate::contenders::blocks::System;
 
@@ -51,29 +51,6 @@ impl Buffer for BytesBuf {
     }
 }
 
-/// A buffer that grows, and the pool that provides its memory.
-pub(crate) struct BytesBufWriting<'s> {
-    buffer: BytesBuf,
-    pool: &'s GlobalPool,
-}
-
-impl Growing for BytesBufWriting<'_> {
-    type Done = BytesBuf;
-
-    #[inline(always)]
-    fn write(&mut self, bytes: &[u8]) -> bool {
-        // Does nothing if the buffer has room for these bytes.
-        self.buffer.reserve(bytes.len(), self.pool);
-        self.buffer.put_slice(bytes);
-        true
-    }
-
-    #[inline(always)]
-    fn finish(self) -> BytesBuf {
-        self.buffer
-    }
-}
-
 // SAFETY: the crate's safe interface hands out only buffers that do not overlap.
 unsafe impl Source for BytesBufPool {
     const INFO: Info = Info::new(
@@ -84,7 +61,6 @@ unsafe impl Source for BytesBufPool {
     );
     type Backing = System;
     type Buf = BytesBuf;
-    type Growing<'s> = BytesBufWriting<'s>;
 
     fn create(_demand: &Demand) -> Self {
         Self(GlobalPool::new())
@@ -96,7 +72,17 @@ unsafe impl Source for BytesBufPool {
     }
 
     #[inline(always)]
-    unsafe fn raw_grow(&mut self, first: usize) -> Option<BytesBufWriting<'_>> {
-        Some(BytesBufWriting { buffer: self.0.reserve(first), pool: &self.0 })
+    unsafe fn raw_grown(
+        &mut self,
+        first: usize,
+        pieces: impl Iterator<Item: AsRef<[u8]>>,
+    ) -> Option<BytesBuf> {
+        let mut buffer = self.0.reserve(first);
+        for piece in pieces {
+            // Does nothing if the buffer has room for this piece.
+            buffer.reserve(piece.as_ref().len(), &self.0);
+            buffer.put_slice(piece.as_ref());
+        }
+        Some(buffer)
     }
 }

@@ -2,7 +2,7 @@
 //! demand. Dropping a buffer is a no-op. A workload over this source costs as much as the
 //! workload's own loop, including its writes to buffers.
 
-use crate::buffers::{Buffer, Demand, Readable, Source, growing};
+use crate::buffers::{Buffer, Demand, Readable, Source};
 use crate::card::{Caps, Info};
 use crate::contenders::blocks::System;
 
@@ -71,8 +71,6 @@ impl Buffer for WrappedSlot {
     }
 }
 
-growing! { [] WrappedSlot }
-
 // SAFETY: the store has room for all buffers that are live at the same time, so buffers that are
 // dropped in the order in which they were taken do not overlap. The other buffers stay on one
 // thread, and `keeps_contents` is off, so no workload depends on their contents.
@@ -85,7 +83,6 @@ unsafe impl Source for Nothing {
     );
     type Backing = System;
     type Buf = WrappedSlot;
-    type Growing<'s> = WrappedSlot;
 
     fn create(demand: &Demand) -> Self {
         let limit = demand.bytes + STEP * demand.buffers;
@@ -100,8 +97,14 @@ unsafe impl Source for Nothing {
     }
 
     #[inline(always)]
-    unsafe fn raw_grow(&mut self, _first: usize) -> Option<WrappedSlot> {
+    unsafe fn raw_grown(
+        &mut self,
+        _first: usize,
+        pieces: impl Iterator<Item: AsRef<[u8]>>,
+    ) -> Option<WrappedSlot> {
         // The buffer may grow to the largest size, so the cursor skips that many bytes.
-        Some(self.next(self.largest))
+        let mut buffer = self.next(self.largest);
+        pieces.for_each(|piece| buffer.write(piece.as_ref()));
+        Some(buffer)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use object_pool::{Pool, ReusableOwned};
 
-use crate::buffers::{Buffer, Demand, Source, growing, readable};
+use crate::buffers::{Buffer, Demand, Source, readable};
 use crate::card::{Caps, Info};
 use crate::contenders::blocks::System;
 
@@ -17,7 +17,6 @@ pub(crate) struct RecycledVectors(Arc<Pool<Vec<u8>>>);
 type Recycled = ReusableOwned<Vec<u8>>;
 
 readable! { [] Recycled, [] Arc<Recycled> }
-growing! { [] Recycled }
 
 impl Buffer for Recycled {
     type Frozen = Arc<Self>;
@@ -44,7 +43,6 @@ unsafe impl Source for RecycledVectors {
     );
     type Backing = System;
     type Buf = Recycled;
-    type Growing<'s> = Recycled;
 
     fn create(_demand: &Demand) -> Self {
         Self(Arc::new(Pool::from_vec(Vec::new())))
@@ -56,11 +54,5 @@ unsafe impl Source for RecycledVectors {
         vector.clear();
         vector.reserve(capacity);
         Some(vector)
-    }
-
-    #[inline(always)]
-    unsafe fn raw_grow(&mut self, first: usize) -> Option<Recycled> {
-        // SAFETY: the caller upholds the callee's contract.
-        unsafe { self.raw_take(first) }
     }
 }

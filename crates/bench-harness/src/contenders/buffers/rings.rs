@@ -5,7 +5,7 @@
 
 use std::io::Write;
 
-use crate::buffers::{Buffer, Demand, Growing, Source, readable};
+use crate::buffers::{Buffer, Demand, Source, readable};
 use crate::card::{Caps, Info};
 use crate::contenders::blocks::System;
 
@@ -16,9 +16,9 @@ fn full(asked: usize, written: usize) -> ! {
     panic!("{asked} bytes written to a buffer that has room for {written}");
 }
 
-/// Defines a contender for a crate with the API of `ringal`, and the type of its growing buffers.
+/// Defines a contender for a crate with the API of `ringal`.
 macro_rules! ring {
-    ($(#[$doc:meta])* $ring:ident, $writing:ident, $krate:ident, $name:literal, $version:expr) => {
+    ($(#[$doc:meta])* $ring:ident, $krate:ident, $name:literal, $version:expr) => {
         readable! { [] $krate::FixedBufMut, [] $krate::FixedBuf }
 
         impl Buffer for $krate::FixedBufMut {
@@ -38,27 +38,6 @@ macro_rules! ring {
             }
         }
 
-        /// A buffer that grows, and the ring's counter of refusals.
-        pub(crate) struct $writing<'s>($krate::ExtBuf<'s>, &'s mut u64);
-
-        impl Growing for $writing<'_> {
-            type Done = $krate::FixedBufMut;
-
-            #[inline(always)]
-            fn write(&mut self, bytes: &[u8]) -> bool {
-                let whole = self.0.write(bytes).unwrap_or(0) == bytes.len();
-                if !whole {
-                    *self.1 += 1;
-                }
-                whole
-            }
-
-            #[inline(always)]
-            fn finish(self) -> $krate::FixedBufMut {
-                self.0.finalize()
-            }
-        }
-
         $(#[$doc])*
         pub(crate) struct $ring {
             ring: $krate::RingAl,
@@ -75,7 +54,6 @@ macro_rules! ring {
             );
             type Backing = System;
             type Buf = $krate::FixedBufMut;
-            type Growing<'s> = $writing<'s>;
 
             fn create(demand: &Demand) -> Self {
                 Self { ring: $krate::RingAl::new(demand.store()), refused: 0 }
@@ -91,14 +69,21 @@ macro_rules! ring {
             }
 
             #[inline(always)]
-            unsafe fn raw_grow(&mut self, first: usize) -> Option<$writing<'_>> {
-                match self.ring.extendable(first) {
-                    Some(buffer) => Some($writing(buffer, &mut self.refused)),
-                    None => {
-                        self.refused += 1;
-                        None
+            unsafe fn raw_grown(
+                &mut self,
+                first: usize,
+                mut pieces: impl Iterator<Item: AsRef<[u8]>>,
+            ) -> Option<$krate::FixedBufMut> {
+                if let Some(mut buffer) = self.ring.extendable(first) {
+                    let mut fits = |piece: &[u8]| buffer.write(piece).unwrap_or(0) == piece.len();
+                    let whole = pieces.all(|piece| fits(piece.as_ref()));
+                    let buffer = buffer.finalize();
+                    if whole {
+                        return Some(buffer);
                     }
                 }
+                self.refused += 1;
+                None
             }
 
             fn refused(&self) -> u64 {
@@ -110,10 +95,10 @@ macro_rules! ring {
 
 ring! {
     /// The ring of this workspace, and the number of its refusals.
-    OurBufferRing, OurRingWriting, ringal, "RingAl", env!("EPHEMERA_VERSION_RINGAL")
+    OurBufferRing, ringal, "RingAl", env!("EPHEMERA_VERSION_RINGAL")
 }
 ring! {
     /// Upstream's ring, and the number of its refusals.
-    UpstreamBufferRing, UpstreamRingWriting, upstream_ringal,
-    "upstream RingAl", env!("EPHEMERA_VERSION_UPSTREAM_RINGAL")
+    UpstreamBufferRing, upstream_ringal, "upstream RingAl",
+    env!("EPHEMERA_VERSION_UPSTREAM_RINGAL")
 }

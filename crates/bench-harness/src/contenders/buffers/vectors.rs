@@ -8,7 +8,7 @@ use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
 
 use crate::blocks::{BlockHandle, Contender, RawAlloc};
-use crate::buffers::{Buffer, Demand, Readable, Source, growing, readable};
+use crate::buffers::{Buffer, Demand, Readable, Source, readable};
 use crate::card::Info;
 
 /// A source of vectors over the contender `C`.
@@ -19,7 +19,6 @@ pub(crate) struct Vectors<C: 'static>(&'static C);
 type Bytes<R> = Vec<u8, BlockHandle<R, false>>;
 
 readable! { [R: RawAlloc + Copy] Bytes<R> }
-growing! { [R: RawAlloc + Copy + 'static] Bytes<R> }
 
 impl<R: RawAlloc + Copy + 'static> Buffer for Bytes<R> {
     type Frozen = SharedVector<R>;
@@ -110,7 +109,6 @@ where
     const INFO: Info = C::INFO;
     type Backing = C::Backing;
     type Buf = Bytes<C::Ref<'static>>;
-    type Growing<'s> = Self::Buf;
 
     fn create(_demand: &Demand) -> Self {
         // All contenders of this kind are zero-sized, so nothing leaks.
@@ -121,10 +119,5 @@ where
     #[inline(always)]
     unsafe fn raw_take(&mut self, capacity: usize) -> Option<Self::Buf> {
         Some(Vec::with_capacity_in(capacity, BlockHandle(self.0.by_ref())))
-    }
-
-    #[inline(always)]
-    unsafe fn raw_grow(&mut self, first: usize) -> Option<Self::Buf> {
-        Some(Vec::with_capacity_in(first, BlockHandle(self.0.by_ref())))
     }
 }

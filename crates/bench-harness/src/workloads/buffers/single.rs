@@ -2,7 +2,7 @@
 //! extendable buffer grows by many writes. A frozen buffer is shared.
 
 use super::verify;
-use crate::buffers::{Buffer, Demand, Growing, Source, give};
+use crate::buffers::{Buffer, Demand, Source, give};
 use crate::workloads::{Cell, StateCell, by_const};
 
 /// The number of bytes written to a fixed buffer.
@@ -56,15 +56,12 @@ fn extend<S: Source>(source: &mut S, ops: u64) -> u64 {
     let mut sum = 0;
     for tag in 0..ops {
         let line = [tag as u8; LINE];
+        let lines = (0..LINES).map(|_| &line);
         // SAFETY: there is one buffer at a time, which grows to the announced size.
-        if let Some(mut growing) = unsafe { source.raw_grow(LINE) } {
-            let whole = (0..LINES).all(|_| growing.write(&line));
-            let buffer = growing.finish();
-            if whole {
-                verify::<S>(&buffer, &[tag as u8; LINE * LINES], &mut sum);
-                give(buffer);
-                continue;
-            }
+        if let Some(buffer) = unsafe { source.raw_grown(LINE, lines) } {
+            verify::<S>(&buffer, &[tag as u8; LINE * LINES], &mut sum);
+            give(buffer);
+            continue;
         }
         let mut buffer = heap(LINE);
         (0..LINES).for_each(|_| buffer.extend_from_slice(&line));
