@@ -3,14 +3,12 @@
 //! Some pools hand out their own boxes, others keys or raw slots, so each pool defines the type of
 //! its handles, and a workload frees an object through `RawPool::take`.
 
-use core::ops::DerefMut;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use typed_pool::Pooled;
 
 use crate::card::Info;
-use crate::contenders::blocks::System;
-use crate::nodes::{Node, NodeFamily};
+use crate::nodes::Node;
 use crate::pools::RawPool;
 
 /// A type of object in a pool. `PooledBox` requires the supertrait `Pooled`.
@@ -63,51 +61,7 @@ pub(crate) trait Maker: 'static {
     /// The pool of values of type `T`.
     type Pool<T: Object>: RawPool<T>;
 
-    fn make<T: Object>() -> Self::Pool<T>;
-
     /// Creates a pool for at most `objects` live objects, a number that a user would know in
     /// advance. Only bounded pools use this number.
-    fn make_for<T: Object>(objects: usize) -> Self::Pool<T> {
-        let _ = objects;
-        Self::make()
-    }
-}
-
-/// A contender that makes pools for values of any type. Its handles dereference to the values, so
-/// it takes part in the tables of objects and of nodes.
-pub(crate) trait PoolFamily: Default + 'static {
-    const INFO: Info;
-
-    /// The handle of a value.
-    type Box<T: Node>: DerefMut<Target = T> + Unpin + 'static;
-
-    /// The pool of values of type `T`.
-    type Pool<T: Node>: RawPool<T, Handle = Self::Box<T>>;
-
-    fn pool_of<T: Node>() -> Self::Pool<T>;
-}
-
-impl<A: PoolFamily> Maker for A {
-    const INFO: Info = A::INFO;
-    type Pool<T: Object> = A::Pool<T>;
-
-    fn make<T: Object>() -> Self::Pool<T> {
-        A::pool_of()
-    }
-}
-
-impl<A: PoolFamily> NodeFamily for A {
-    const INFO: Info = A::INFO;
-    type Box<T: Node> = A::Box<T>;
-    type Pool<T: Node> = A::Pool<T>;
-    type Metered = Self;
-    type Backing = System;
-
-    fn create() -> Self {
-        Self::default()
-    }
-
-    fn pool<T: Node>(&self) -> Self::Pool<T> {
-        A::pool_of()
-    }
+    fn make<T: Object>(objects: usize) -> Self::Pool<T>;
 }

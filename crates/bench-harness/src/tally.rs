@@ -141,12 +141,8 @@ impl<M: Maker> Maker for Counted<M> {
     const INFO: Info = M::INFO;
     type Pool<T: Object> = Counted<M::Pool<T>>;
 
-    fn make<T: Object>() -> Self::Pool<T> {
-        Counted(M::make())
-    }
-
-    fn make_for<T: Object>(objects: usize) -> Self::Pool<T> {
-        Counted(M::make_for(objects))
+    fn make<T: Object>(objects: usize) -> Self::Pool<T> {
+        Counted(M::make(objects))
     }
 }
 

@@ -64,7 +64,7 @@ impl<C: Contender> Maker for Boxes<C> {
     const INFO: Info = C::INFO;
     type Pool<T: Object> = Self;
 
-    fn make<T: Object>() -> Self {
+    fn make<T: Object>(_objects: usize) -> Self {
         Self(C::create())
     }
 }

@@ -13,15 +13,15 @@ use crate::pools::RawPool;
 
 objects! {
     /// `slab` in a `RefCell`, so it works through a shared reference like the other pools.
-    PlainSlab = RefCell<Slab<T>>, RefCell::new(Slab::new()),
+    PlainSlab = RefCell<Slab<T>>, |_| RefCell::new(Slab::new()),
     Info::new("slab", env!("EPHEMERA_VERSION_SLAB"), Caps::LOCAL, "keys; objects move when it grows")
 }
 objects! {
-    LockedSlab = Mutex<Slab<T>>, Mutex::new(Slab::new()),
+    LockedSlab = Mutex<Slab<T>>, |_| Mutex::new(Slab::new()),
     Info::new("slab and a mutex", env!("EPHEMERA_VERSION_SLAB"), Caps::GENERAL, "keys; a lock")
 }
 objects! {
-    ShardedSlab = Sharded<T>, Sharded::new(),
+    ShardedSlab = Sharded<T>, |_| Sharded::new(),
     Info::new("sharded-slab", env!("EPHEMERA_VERSION_SHARDED_SLAB"), Caps::GENERAL, "keys")
 }
 

@@ -13,23 +13,48 @@ use upstream_shared_arena as upstream;
 
 use super::free_list::FreeList;
 use crate::card::{Caps, Info};
-use crate::nodes::{Node, Owned};
-use crate::objects::{Counter, Maker, Object, PoolFamily, WordObject};
+use crate::contenders::blocks::System;
+use crate::nodes::{Node, NodeFamily, Owned};
+use crate::objects::{Counter, Maker, Object, WordObject};
 use crate::pools::{RawPool, look_through};
 
-/// Defines a contender from the type of its pool, the constructor, and the type of its handles.
-macro_rules! contender {
-    ($(#[$doc:meta])* $name:ident = $pool:ty, $make:expr, $handle:ty, $info:expr) => {
+/// Defines a contender that makes pools of objects, from the type of its pool and the constructor.
+/// The argument of the constructor is the largest number of live objects.
+macro_rules! objects {
+    ($(#[$doc:meta])* $name:ident = $pool:ty, |$most:pat_param| $make:expr, $info:expr) => {
         $(#[$doc])*
-        #[derive(Default)]
         pub(crate) struct $name;
 
-        impl PoolFamily for $name {
+        impl Maker for $name {
+            const INFO: Info = $info;
+            type Pool<T: Object> = $pool;
+
+            fn make<T: Object>($most: usize) -> $pool {
+                $make
+            }
+        }
+    };
+}
+pub(super) use objects;
+
+/// Defines a contender that makes pools of objects and of nodes, from the type of its pool, the
+/// constructor, and the type of its handles.
+macro_rules! contender {
+    ($(#[$doc:meta])* $name:ident = $pool:ty, $make:expr, $handle:ty, $info:expr) => {
+        objects! { $(#[$doc])* $name = $pool, |_| $make, $info }
+
+        impl NodeFamily for $name {
             const INFO: Info = $info;
             type Box<T: Node> = $handle;
             type Pool<T: Node> = $pool;
+            type Metered = Self;
+            type Backing = System;
 
-            fn pool_of<T: Node>() -> $pool {
+            fn create() -> Self {
+                Self
+            }
+
+            fn pool<T: Node>(&self) -> $pool {
                 $make
             }
         }
@@ -180,41 +205,23 @@ unsafe impl<T: 'static> RawPool<T> for TypedPool<T> {
     }
 }
 
-/// Defines a contender that makes pools of objects but not of nodes.
-macro_rules! objects {
-    ($(#[$doc:meta])* $name:ident = $pool:ty, $make:expr, $info:expr) => {
-        $(#[$doc])*
-        pub(crate) struct $name;
-
-        impl Maker for $name {
-            const INFO: Info = $info;
-            type Pool<T: Object> = $pool;
-
-            fn make<T: Object>() -> $pool {
-                $make
-            }
-        }
-    };
-}
-pub(super) use objects;
-
 objects! {
-    Infinity = Handles<infinity::PinnedPool<T>>, Handles(infinity::PinnedPool::new()),
+    Infinity = Handles<infinity::PinnedPool<T>>, |_| Handles(infinity::PinnedPool::new()),
     Info::new("infinity_pool PinnedPool", env!("EPHEMERA_VERSION_INFINITY_POOL"), Caps::GENERAL, "a lock")
 }
 pool! { Object: infinity::PinnedPool<T>, insert -> infinity::PooledMut<T> }
 objects! {
-    InfinityLocal = Handles<infinity::LocalPinnedPool<T>>, Handles(infinity::LocalPinnedPool::new()),
+    InfinityLocal = Handles<infinity::LocalPinnedPool<T>>, |_| Handles(infinity::LocalPinnedPool::new()),
     Info::new("infinity_pool LocalPinnedPool", env!("EPHEMERA_VERSION_INFINITY_POOL"), Caps::LOCAL, "one thread")
 }
 pool! { Object: infinity::LocalPinnedPool<T>, insert -> infinity::LocalPooledMut<T> }
 objects! {
     /// The textbook free list behind a mutex.
-    LockedTextbook = Mutex<FreeList<T>>, Mutex::new(FreeList::new()),
+    LockedTextbook = Mutex<FreeList<T>>, |_| Mutex::new(FreeList::new()),
     Info::new("textbook and a mutex", "none", Caps::GENERAL, "a lock; returns no memory")
 }
 objects! {
-    Boxed = Handles<EveryPool>, Handles(EveryPool),
+    Boxed = Handles<EveryPool>, |_| Handles(EveryPool),
     Info::new("PooledBox", env!("EPHEMERA_VERSION_TYPED_POOL"), Caps::GENERAL, "")
 }
 

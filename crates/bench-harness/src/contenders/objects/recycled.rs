@@ -16,7 +16,7 @@ use crate::pools::{RawPool, look_through};
 
 objects! {
     /// `object-pool` with boxes: a vector with a lock.
-    ObjectPool = Stack<Box<T>>, Stack::from_vec(Vec::new()),
+    ObjectPool = Stack<Box<T>>, |_| Stack::from_vec(Vec::new()),
     Info::new(
         "object-pool",
         env!("EPHEMERA_VERSION_OBJECT_POOL"),
@@ -55,15 +55,12 @@ impl<T: Object> PoolAllocator<Box<T>> for Fresh {
     }
 }
 
-/// The capacity of a pool that [`Maker::make`] creates.
-const DEFAULT: usize = 1024;
-
 /// A boxed pool of `opool`. It must not move, because guards point to it.
 pub(crate) struct Kept<P>(NonNull<P>);
 
 impl<P> Drop for Kept<P> {
     fn drop(&mut self) {
-        // SAFETY: `make_for` took the pointer from a box. A guard that still exists is in a
+        // SAFETY: the constructor took the pointer from a box. A guard that still exists is in a
         // `ManuallyDrop`, so its drop does not access the pool.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
@@ -73,20 +70,11 @@ impl<P> Drop for Kept<P> {
 /// A guard is dropped only by the pool that made it, and only while that pool exists.
 macro_rules! contender {
     ($(#[$doc:meta])* $name:ident, $pool:ident, $guard:ident, $info:expr) => {
-        $(#[$doc])*
-        pub(crate) struct $name;
-
-        impl Maker for $name {
-            const INFO: Info = $info;
-            type Pool<T: Object> = Kept<$pool<Fresh, Box<T>>>;
-
-            fn make<T: Object>() -> Self::Pool<T> {
-                Self::make_for(DEFAULT)
-            }
-
-            fn make_for<T: Object>(objects: usize) -> Self::Pool<T> {
-                Kept(NonNull::from(Box::leak(Box::new($pool::new(objects, Fresh)))))
-            }
+        objects! {
+            $(#[$doc])*
+            $name = Kept<$pool<Fresh, Box<T>>>,
+            |most| Kept(NonNull::from(Box::leak(Box::new($pool::new(most, Fresh))))),
+            $info
         }
 
         // SAFETY: a box is outside the pool while its guard exists. The card states which threads

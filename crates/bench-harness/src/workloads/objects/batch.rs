@@ -31,7 +31,7 @@ pub(super) fn room<H>(n: usize) -> Vec<H> {
 }
 
 fn boxed<M: Maker, T: Object>(n: usize) -> Box<dyn Cell> {
-    StateCell::boxed(n, (room(n), M::make_for::<T>(n)), |(handles, pool), units| {
+    StateCell::boxed(n, (room(n), M::make::<T>(n)), |(handles, pool), units| {
         each(units, || {
             let sum = batch::<T, _>(pool, handles);
             pool.reset();

@@ -32,7 +32,7 @@ fn hand_over<T: Object, P: RawPool<T>>(
 
 /// Makes a pool for at most `most` live objects.
 fn pool<T: Object, M: Maker>(most: usize) -> AcrossThreads<impl RawPool<T>> {
-    let mut pool = M::make_for::<T>(most);
+    let mut pool = M::make::<T>(most);
     pool.expect_live(most);
     AcrossThreads(Arc::new(pool))
 }

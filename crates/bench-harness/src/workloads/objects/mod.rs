@@ -66,7 +66,7 @@ impl<T: Object, P: RawPool<T>> Stock for ObjectStock<T, P> {
 
 /// Makes a stock for at most `most` live objects of 64 bytes.
 fn stock<M: Maker>(most: usize) -> ObjectStock<WordObject<8>, M::Pool<WordObject<8>>> {
-    ObjectStock(M::make_for(most), PhantomData)
+    ObjectStock(M::make(most), PhantomData)
 }
 
 /// Builds a cell of S3 with 1,024 objects of 64 bytes.

@@ -25,7 +25,7 @@ fn pair<T: Object, P: RawPool<T>>(pool: &P, ops: u64) -> u64 {
 }
 
 fn boxed<M: Maker, T: Object>() -> Box<dyn Cell> {
-    StateCell::boxed(1, M::make_for::<T>(1), |pool, units| {
+    StateCell::boxed(1, M::make::<T>(1), |pool, units| {
         stretches(units, BETWEEN_RESETS, |ops| {
             let sum = pair::<T, _>(pool, ops);
             pool.reset();

@@ -87,6 +87,6 @@ impl<P: RawPool<Particle>> Drop for Particles<P> {
 
 /// Builds a cell of 10,000 objects of 64 bytes.
 pub(crate) fn cell<M: Maker>(context: &Context) -> Box<dyn Cell> {
-    let particles = Particles::new(M::make_for::<Particle>(usize::from(ALIVE)), context.seed);
+    let particles = Particles::new(M::make::<Particle>(usize::from(ALIVE)), context.seed);
     StateCell::boxed(1, particles, |particles, units| each(units, || particles.frame()))
 }

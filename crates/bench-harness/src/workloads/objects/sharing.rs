@@ -56,7 +56,7 @@ fn scratch<P: RawPool<Counter>>(pool: &P, first: Option<P::Handle>, objects: u64
 /// Builds a cell of the passive variant if `passive` is `true`, and of the active variant
 /// otherwise.
 pub(crate) fn cell<M: Maker>(passive: bool, context: &Context) -> Box<dyn Cell> {
-    let pool = AcrossThreads(Arc::new(M::make_for::<Counter>(4)));
+    let pool = AcrossThreads(Arc::new(M::make::<Counter>(4)));
     let meeting = Arc::new(Meeting::new(2));
     let theirs = Arc::clone(&meeting);
     let (gifts, given) = vec_channel(1);

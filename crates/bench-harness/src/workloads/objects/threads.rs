@@ -15,7 +15,7 @@ use crate::workloads::{Cell, Context, StateCell, each, mix};
 /// time of one object on one thread while the other thread does the same.
 pub(crate) fn at_once<M: Maker>(n: usize, context: &Context) -> Box<dyn Cell> {
     type T = WordObject<5>;
-    let pool = AcrossThreads(Arc::new(M::make_for::<T>(2 * n)));
+    let pool = AcrossThreads(Arc::new(M::make::<T>(2 * n)));
     let meeting = Arc::new(Meeting::new(2));
     let theirs = Arc::clone(&meeting);
     let their_pool = pool.clone();
@@ -87,7 +87,7 @@ impl<T: Object, P: RawPool<T>> Drop for ObjectGenerations<T, P> {
 /// that the previous one made.
 pub(crate) fn generations<M: Maker>(n: usize, context: &Context) -> Box<dyn Cell> {
     type T = WordObject<5>;
-    let pool = AcrossThreads(Arc::new(M::make_for::<T>(n + 1)));
+    let pool = AcrossThreads(Arc::new(M::make::<T>(n + 1)));
     let mut objects =
         ObjectGenerations { left: Vec::new(), n, pool, cpu: context.second_cpu, objects: PhantomData::<T> };
     objects.next();
