@@ -7,17 +7,17 @@
 
 use core::ptr::null_mut;
 use core::time::Duration;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use serde::Deserialize;
 
-use super::{layout, touch};
-use crate::blocks::{Contender, RawAlloc};
+use super::{check, layout, touch};
+use crate::blocks::{Contender, RawAlloc as _};
+use crate::os;
 use crate::workloads::alone::{AfterBurst, AloneFigures, AloneOrder, MOMENTS, ResidentAt};
-use crate::workloads::crew::{AcrossThreads, Mate, Travelling};
+use crate::workloads::crew::{Mate, Travelling};
 use crate::workloads::{Cell, Context, draws, mix};
-use crate::{os, tally};
 
 /// The smallest and the largest size of a block, in bytes.
 const SIZES: (u16, u16) = (16, 1024);
@@ -43,136 +43,34 @@ pub(crate) enum BurstEnd {
     Survivors,
 }
 
-/// The blocks of a burst, by number. The pointer of a freed block is null.
-type BurstBlocks = Arc<Mutex<Travelling<Vec<*mut u8>>>>;
-
 /// The order to free the burst. Any other order is a time in milliseconds, for which the second
-/// thread calls [`work`].
+/// thread calls [`Burst::work`].
 const FREE: u64 = 0;
 
-/// A burst and the threads that take part.
-struct BurstCell<C: Contender> {
-    /// The second thread, if it frees the burst. `drop` ends this thread before the other fields
-    /// are dropped.
-    other: Option<Mate>,
-    blocks: BurstBlocks,
-    sizes: Arc<[u16; TABLE]>,
-    end: BurstEnd,
-    /// The number of blocks that this thread has allocated since the burst.
+/// The blocks of a burst and their contender.
+struct Burst<C: Contender> {
+    /// The blocks, by number. The pointer of a freed block is null. `alloc` returned the other
+    /// blocks for the sizes of the table, and each block has its number in its first and last byte.
+    blocks: Vec<*mut u8>,
+    sizes: Box<[u16; TABLE]>,
+    /// The number of blocks that `work` has allocated.
     worked: usize,
-    alloc: AcrossThreads<C>,
+    alloc: C,
 }
 
-/// Reads the first and the last byte of a block, then frees it.
-///
-/// # Safety
-///
-/// `alloc` must have returned the block for this size, and [`touch`] must have written the tag. The
-/// caller must not use the block again.
-#[inline(always)]
-unsafe fn finish<R: RawAlloc>(alloc: R, block: *mut u8, size: usize, tag: u8, sum: &mut u64) {
-    // SAFETY: the block is not empty, and its first byte was written.
-    let first = unsafe { block.read() };
-    // SAFETY: `size - 1` is within the block.
-    let last = unsafe { block.add(size - 1) };
-    // SAFETY: that byte was written too.
-    let last = unsafe { last.read() };
-    if first != tag || last != tag {
-        tally::damaged();
-    }
-    *sum = mix(*sum, u64::from(first) | u64::from(last) << 8 | (size as u64) << 16);
-    // SAFETY: the caller passes a block of this size and does not use it again.
-    unsafe { alloc.dealloc(block, layout(size, 8)) };
-}
-
-/// Frees the live blocks in the order of `end`, except for survivors, and returns a checksum.
-///
-/// # Safety
-///
-/// `alloc` must have returned the blocks for the sizes of the table, and [`touch`] must have
-/// written the number of each block.
-unsafe fn free_burst<R: RawAlloc + Copy>(
-    alloc: R,
-    blocks: &mut [*mut u8],
-    sizes: &[u16; TABLE],
-    end: BurstEnd,
-) -> u64 {
-    let mut sum = 0;
-    for step in 0..blocks.len() {
-        let index = if end == BurstEnd::Reverse { blocks.len() - 1 - step } else { step };
-        if end == BurstEnd::Survivors && index % ONE_IN == ONE_IN - 1 {
-            continue;
-        }
-        let block = core::mem::replace(&mut blocks[index], null_mut());
-        if !block.is_null() {
-            // SAFETY: `alloc` returned the block for this size, `touch` wrote its number, and the
-            // list no longer has it.
-            unsafe { finish(alloc, block, usize::from(sizes[index % TABLE]), index as u8, &mut sum) };
-        }
-    }
-    sum
-}
-
-/// Allocates and frees a few blocks each millisecond until the moment `until`. `at` is the number
-/// of blocks allocated so far.
-fn work<R: RawAlloc + Copy>(alloc: R, sizes: &[u16; TABLE], at: &mut usize, until: Instant) {
-    let mut few = [(null_mut(), 0); LITTLE];
-    while Instant::now() < until {
-        for place in &mut few {
-            let size = usize::from(sizes[*at % TABLE]);
-            // SAFETY: no size of the table is zero.
-            *place = (unsafe { alloc.alloc(layout(size, 8)) }, size);
-            // SAFETY: the block is new and has this size.
-            unsafe { touch(place.0, size, *at as u8) };
-            *at += 1;
-        }
-        for (block, size) in few {
-            // SAFETY: `alloc` returned the block for this size just now.
-            unsafe { alloc.dealloc(block, layout(size, 8)) };
-        }
-        std::thread::sleep(Duration::from_millis(1).min(until.saturating_duration_since(Instant::now())));
-    }
-}
-
-impl<C: Contender> BurstCell<C> {
-    fn new(end: BurstEnd, context: &Context) -> Self {
-        let alloc = AcrossThreads(Arc::new(C::create()));
-        let sizes: Arc<[u16; TABLE]> = draws::uniform(context.seed, SIZES.0, SIZES.1).into();
-        let blocks: BurstBlocks = Arc::new(Mutex::new(Travelling(Vec::new())));
-        let (theirs, list, table) = (alloc.clone(), Arc::clone(&blocks), Arc::clone(&sizes));
-        let other = (end != BurstEnd::Local).then(|| {
-            Mate::new(context.second_cpu, move || {
-                let mut worked = 0;
-                move |order| {
-                    let alloc = theirs.by_ref();
-                    if order == FREE {
-                        let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
-                        // SAFETY: `burst` filled the list from this contender, which frees on any
-                        // thread.
-                        return unsafe { free_burst(alloc, &mut list.0, &table, end) };
-                    }
-                    work(alloc, &table, &mut worked, Instant::now() + Duration::from_millis(order));
-                    0
-                }
-            })
-        });
-        Self { other, blocks, sizes, end, worked: 0, alloc }
+impl<C: Contender> Burst<C> {
+    /// Makes room for the addresses of `blocks` blocks. This happens before memory is read, so that
+    /// no figure includes the list.
+    fn prepare(&mut self, blocks: u64) {
+        self.blocks.clear();
+        self.blocks.resize(blocks as usize, null_mut());
     }
 
-    /// Makes room for the addresses of a burst before memory is read, so that no figure includes
-    /// the list.
-    fn prepare(&self, units: u64) {
-        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
-        blocks.0.clear();
-        blocks.0.resize(units as usize, null_mut());
-    }
-
-    /// Allocates a burst and returns its size in bytes.
-    fn burst(&self) -> u64 {
-        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Allocates all blocks, and returns their size in bytes.
+    fn fill(&mut self) -> u64 {
         let alloc = self.alloc.by_ref();
         let mut live = 0;
-        for (index, place) in blocks.0.iter_mut().enumerate() {
+        for (index, place) in self.blocks.iter_mut().enumerate() {
             let size = usize::from(self.sizes[index % TABLE]);
             // SAFETY: no size of the table is zero.
             *place = unsafe { alloc.alloc(layout(size, 8)) };
@@ -183,39 +81,107 @@ impl<C: Contender> BurstCell<C> {
         live
     }
 
-    /// Frees the burst on the thread that the variant of [`BurstEnd`] names, and returns a
-    /// checksum.
-    fn free(&mut self) -> u64 {
-        if let Some(other) = &self.other {
-            other.order(FREE);
-            return other.answer();
+    /// Frees the live blocks in the order of `end`, except for survivors, and returns a checksum.
+    /// Then resets the contender if it is an arena.
+    fn free(&mut self, end: BurstEnd) -> u64 {
+        let alloc = self.alloc.by_ref();
+        let mut sum = 0;
+        for step in 0..self.blocks.len() {
+            let index = if end == BurstEnd::Reverse { self.blocks.len() - 1 - step } else { step };
+            if end == BurstEnd::Survivors && index % ONE_IN == ONE_IN - 1 {
+                continue;
+            }
+            let block = core::mem::replace(&mut self.blocks[index], null_mut());
+            if !block.is_null() {
+                let size = usize::from(self.sizes[index % TABLE]);
+                // SAFETY: `fill` touched the block with this size and its number.
+                unsafe { check(block, size, index as u8, &mut sum) };
+                // SAFETY: the contender returned the block for this size, and the list no longer
+                // has it.
+                unsafe { alloc.dealloc(block, layout(size, 8)) };
+            }
         }
-        let sum = {
-            let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
-            // SAFETY: `burst` filled the list from this contender.
-            unsafe { free_burst(self.alloc.by_ref(), &mut blocks.0, &self.sizes, self.end) }
-        };
-        self.reset();
+        self.alloc.reset();
         sum
     }
 
-    /// Returns the bytes of the survivors.
+    /// Returns the bytes of the live blocks.
     fn live(&self) -> u64 {
-        let blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
-        let live = blocks.0.iter().enumerate().filter(|(_, block)| !block.is_null());
+        let live = self.blocks.iter().enumerate().filter(|(_, block)| !block.is_null());
         live.map(|(index, _)| u64::from(self.sizes[index % TABLE])).sum()
     }
 
-    /// Resets the contender if it is an arena. Arenas run only the variant without a second thread
-    /// and without survivors.
-    fn reset(&mut self) {
-        if let Some(alloc) = Arc::get_mut(&mut self.alloc.0) {
-            alloc.reset();
+    /// Allocates and frees a few blocks each millisecond until the moment `until`. Resets the
+    /// contender each time if it is an arena.
+    fn work(&mut self, until: Instant) {
+        let mut few = [(null_mut(), 0); LITTLE];
+        while Instant::now() < until {
+            let alloc = self.alloc.by_ref();
+            for place in &mut few {
+                let size = usize::from(self.sizes[self.worked % TABLE]);
+                // SAFETY: no size of the table is zero.
+                *place = (unsafe { alloc.alloc(layout(size, 8)) }, size);
+                // SAFETY: the block is new and has this size.
+                unsafe { touch(place.0, size, self.worked as u8) };
+                self.worked += 1;
+            }
+            for (block, size) in few {
+                // SAFETY: `alloc` returned the block for this size just now.
+                unsafe { alloc.dealloc(block, layout(size, 8)) };
+            }
+            std::thread::sleep(Duration::from_millis(1).min(until.saturating_duration_since(Instant::now())));
+            self.alloc.reset();
         }
+    }
+}
+
+/// A burst that two threads share. One of them waits while the other uses it.
+type SharedBurst<C> = Arc<Mutex<Travelling<Burst<C>>>>;
+
+/// A burst and the threads that take part.
+struct BurstCell<C: Contender> {
+    /// The second thread, if it frees the burst. It is dropped first, which ends the thread before
+    /// the burst is dropped.
+    other: Option<Mate>,
+    end: BurstEnd,
+    burst: SharedBurst<C>,
+}
+
+fn locked<C: Contender>(burst: &SharedBurst<C>) -> MutexGuard<'_, Travelling<Burst<C>>> {
+    burst.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<C: Contender> BurstCell<C> {
+    fn new(end: BurstEnd, context: &Context) -> Self {
+        let sizes = draws::uniform(context.seed, SIZES.0, SIZES.1);
+        let burst = Burst { blocks: Vec::new(), sizes, worked: 0, alloc: C::create() };
+        let burst = Arc::new(Mutex::new(Travelling(burst)));
+        let theirs = Arc::clone(&burst);
+        let other = (end != BurstEnd::Local).then(|| {
+            Mate::new(context.second_cpu, move || {
+                move |order| {
+                    let burst = &mut locked(&theirs).0;
+                    if order == FREE {
+                        return burst.free(end);
+                    }
+                    burst.work(Instant::now() + Duration::from_millis(order));
+                    0
+                }
+            })
+        });
+        Self { other, end, burst }
+    }
+
+    /// Frees the burst on the thread that the variant of [`BurstEnd`] names, and returns a
+    /// checksum.
+    fn free(&self) -> u64 {
+        let Some(other) = &self.other else { return locked(&self.burst).0.free(self.end) };
+        other.order(FREE);
+        other.answer()
     }
 
     /// Sleeps or works until the moment `until`, depending on `after`.
-    fn pass(&mut self, until: Instant, after: AfterBurst) {
+    fn pass(&self, until: Instant, after: AfterBurst) {
         let left = until.saturating_duration_since(Instant::now());
         match (after, &self.other) {
             (AfterBurst::Asleep, _) => std::thread::sleep(left),
@@ -224,48 +190,38 @@ impl<C: Contender> BurstCell<C> {
                 other.answer();
             }
             (AfterBurst::Working, Some(_)) => {}
-            (AfterBurst::Working, None) => {
-                // An arena is reset after each batch.
-                while Instant::now() < until {
-                    let soon = (Instant::now() + Duration::from_millis(1)).min(until);
-                    work(self.alloc.by_ref(), &self.sizes, &mut self.worked, soon);
-                    self.reset();
-                }
-            }
+            (AfterBurst::Working, None) => locked(&self.burst).0.work(until),
         }
     }
 
     /// Frees the survivors on this thread, and returns a checksum.
-    fn clear(&mut self) -> u64 {
-        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: `burst` filled the list from this contender, and the other thread waits for an
-        // order.
-        unsafe { free_burst(self.alloc.by_ref(), &mut blocks.0, &self.sizes, BurstEnd::Local) }
+    fn clear(&self) -> u64 {
+        locked(&self.burst).0.free(BurstEnd::Local)
     }
 }
 
 impl<C: Contender> Cell for BurstCell<C> {
     fn run(&mut self, units: u64) -> u64 {
-        self.prepare(units);
-        self.burst();
+        locked(&self.burst).0.prepare(units);
+        locked(&self.burst).0.fill();
         let sum = self.free();
         mix(sum, self.clear())
     }
 
     fn alone(&mut self, order: &AloneOrder) -> Option<AloneFigures> {
         let after = order.after?;
-        self.prepare(order.units);
+        locked(&self.burst).0.prepare(order.units);
         let mut held = Vec::with_capacity(MOMENTS.len());
         os::trim();
         let before = os::resident()?;
         let grown = || os::resident().map_or(0, |now| now.saturating_sub(before));
         let begun = Instant::now();
-        let peak_live = self.burst();
+        let peak_live = locked(&self.burst).0.fill();
         let peak = grown();
         let sum = self.free();
         let ended = Instant::now();
         let first = grown();
-        let live = self.live();
+        let live = locked(&self.burst).0.live();
         for at in MOMENTS.into_iter().filter(|&at| at <= order.until) {
             if at == 0.0 {
                 held.push(ResidentAt { at, taken: first, live });
@@ -277,12 +233,6 @@ impl<C: Contender> Cell for BurstCell<C> {
         let checksum = mix(mix(sum, self.clear()), order.units);
         let seconds = (ended - begun).as_secs_f64();
         Some(AloneFigures { checksum, ops: 2 * order.units, seconds, peak_live, peak, held, calls: None })
-    }
-}
-
-impl<C: Contender> Drop for BurstCell<C> {
-    fn drop(&mut self) {
-        self.other = None;
     }
 }
 
@@ -299,6 +249,7 @@ mod tests {
     use ephemera_testkit::child;
 
     use super::*;
+    use crate::blocks::RawAlloc;
     use crate::card::{Caps, Info};
     use crate::contenders::blocks::System;
     use crate::workloads::{Document, Sources};

@@ -44,25 +44,36 @@ unsafe fn touch(block: *mut u8, size: usize, tag: u8) {
     unsafe { last.write(tag) };
 }
 
-/// In a check run, reads the first and the last byte, counts the block as damaged if either is
-/// wrong, and folds both into `sum`.
+/// Reads the first and the last byte of a block, counts the block as damaged if either is wrong,
+/// and folds both into `sum`.
 ///
 /// # Safety
 ///
 /// [`touch`] must have written the block with this size and tag, and the caller must own the block.
 #[inline(always)]
+unsafe fn check(block: *mut u8, size: usize, tag: u8, sum: &mut u64) {
+    // SAFETY: the block is not empty, and its first byte was written.
+    let first = unsafe { block.read() };
+    // SAFETY: `size - 1` is within the block.
+    let last = unsafe { block.add(size - 1) };
+    // SAFETY: that byte was written too.
+    let last = unsafe { last.read() };
+    if first != tag || last != tag {
+        tally::damaged();
+    }
+    *sum = mix(*sum, u64::from(first) | u64::from(last) << 8 | (size as u64) << 16);
+}
+
+/// Calls [`check`] in a check run.
+///
+/// # Safety
+///
+/// The contract of [`check`] applies.
+#[inline(always)]
 unsafe fn verify<R: RawAlloc>(block: *mut u8, size: usize, tag: u8, sum: &mut u64) {
     if R::CHECKED {
-        // SAFETY: the block is not empty, and its first byte was written.
-        let first = unsafe { block.read() };
-        // SAFETY: `size - 1` is within the block.
-        let last = unsafe { block.add(size - 1) };
-        // SAFETY: that byte was written too.
-        let last = unsafe { last.read() };
-        if first != tag || last != tag {
-            tally::damaged();
-        }
-        *sum = mix(*sum, u64::from(first) | u64::from(last) << 8 | (size as u64) << 16);
+        // SAFETY: the caller upholds the callee's contract.
+        unsafe { check(block, size, tag, sum) };
     }
 }
 
