@@ -10,6 +10,7 @@
 use core::alloc::Layout;
 use core::hint::black_box;
 use core::ptr::NonNull;
+use std::sync::Arc;
 
 use allocator_api2::alloc::{AllocError, Allocator};
 
@@ -135,6 +136,30 @@ pub(crate) trait Contender: Sized + 'static {
     /// does nothing uses this number.
     fn expect_live(&mut self, bytes: usize) {
         let _ = bytes;
+    }
+}
+
+/// A contender that several pools or threads share.
+impl<C: Contender> Contender for Arc<C> {
+    const INFO: Info = C::INFO;
+    type Metered = Self;
+    type Backing = C::Backing;
+    type Ref<'a> = C::Ref<'a>;
+
+    fn create() -> Self {
+        Self::new(C::create())
+    }
+
+    #[inline(always)]
+    fn by_ref(&self) -> C::Ref<'_> {
+        (**self).by_ref()
+    }
+
+    /// Frees everything at once, unless a pool or another thread still has the contender.
+    fn reset(&mut self) {
+        if let Some(contender) = Self::get_mut(self) {
+            contender.reset();
+        }
     }
 }
 

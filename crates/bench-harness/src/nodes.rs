@@ -5,7 +5,6 @@
 //! so one table compares both. A structure takes the links out of a node and then frees the node
 //! explicitly, so all contenders do the same work, whether or not their handles know their pool.
 
-use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 
@@ -42,18 +41,14 @@ pub(crate) trait NodeFamily: Sized + 'static {
     /// dropped or reset.
     fn pool<T: Node>(&self) -> Self::Pool<T>;
 
-    /// Frees everything at once, if the contender can do so.
-    ///
-    /// # Safety
-    ///
-    /// All pools of this family must have been dropped, and their nodes must not be used
-    /// afterwards.
-    unsafe fn reset(&mut self) {}
+    /// Frees everything at once, if the contender can do so and all pools of this family have been
+    /// dropped. By the contract of [`RawPool::raw_put`], the nodes are not used afterwards.
+    fn reset(&mut self) {}
 }
 
 /// The handle of contenders that hand out raw memory: a pointer to a node. Dropping the handle does
 /// not free the node.
-pub(crate) struct Owned<T>(NonNull<T>, PhantomData<T>);
+pub(crate) struct Owned<T>(NonNull<T>);
 
 impl<T> Owned<T> {
     /// Creates a handle that owns a node.
@@ -64,7 +59,7 @@ impl<T> Owned<T> {
     /// use the value.
     #[inline(always)]
     pub(crate) unsafe fn new(node: NonNull<T>) -> Self {
-        Self(node, PhantomData)
+        Self(node)
     }
 
     #[inline(always)]

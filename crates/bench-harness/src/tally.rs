@@ -194,11 +194,10 @@ impl<F: NodeFamily> NodeFamily for Counted<F> {
         Counted(self.0.pool())
     }
 
-    unsafe fn reset(&mut self) {
+    fn reset(&mut self) {
         // A reset also frees the nodes that were not freed individually.
         LIVE.store(0, Relaxed);
-        // SAFETY: the caller upholds the callee's contract.
-        unsafe { self.0.reset() }
+        self.0.reset();
     }
 }
 

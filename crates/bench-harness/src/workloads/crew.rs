@@ -9,8 +9,6 @@ use std::thread::JoinHandle;
 use crossbeam_utils::Backoff;
 
 use super::{Cell, mix};
-use crate::blocks::Contender;
-use crate::card::Info;
 use crate::os;
 
 /// The panic message if the second thread ended too early.
@@ -26,22 +24,6 @@ unsafe impl<P> Send for AcrossThreads<P> {}
 impl<P> Clone for AcrossThreads<P> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
-    }
-}
-
-impl<C: Contender> Contender for AcrossThreads<C> {
-    const INFO: Info = C::INFO;
-    type Metered = Self;
-    type Backing = C::Backing;
-    type Ref<'a> = C::Ref<'a>;
-
-    fn create() -> Self {
-        Self(Arc::new(C::create()))
-    }
-
-    #[inline(always)]
-    fn by_ref(&self) -> C::Ref<'_> {
-        self.0.by_ref()
     }
 }
 

@@ -9,56 +9,8 @@ use crate::nodes::Owned;
 use crate::objects::{Maker, Object};
 use crate::pools::{RawPool, look_through};
 
-/// A pool that borrows an allocator and makes one allocation for each value.
-pub(crate) struct Lent<R>(pub(crate) R);
-
-// SAFETY: by the contract of `RawAlloc`, each block is exclusive to one value until the block is
-// freed or the allocator is reset. The card says which threads may allocate and free.
-unsafe impl<R: RawAlloc + 'static, T: 'static> RawPool<T> for Lent<R> {
-    type Handle = Owned<T>;
-
-    #[inline(always)]
-    unsafe fn raw_put(&self, value: T) -> Option<Owned<T>> {
-        put(&self.0, value)
-    }
-
-    look_through! { T, Owned<T> }
-
-    #[inline(always)]
-    unsafe fn raw_take(&self, handle: Owned<T>) {
-        // SAFETY: the caller upholds the callee's contract.
-        unsafe { take(&self.0, handle) }
-    }
-}
-
-#[inline(always)]
-fn put<R: RawAlloc, T>(alloc: &R, value: T) -> Option<Owned<T>> {
-    const { assert!(size_of::<T>() > 0, "a pool over an allocator holds no values of size zero") };
-    // SAFETY: the size is above zero.
-    let block = unsafe { alloc.raw_alloc(Layout::new::<T>()) };
-    let value_at = NonNull::new(block)?.cast::<T>();
-    // SAFETY: the block fits the layout and is exclusive to this value.
-    unsafe { value_at.write(value) };
-    // SAFETY: the block now holds a value.
-    Some(unsafe { Owned::new(value_at) })
-}
-
-/// Drops a value and frees its block.
-///
-/// # Safety
-///
-/// [`put`] must have returned the handle for an equivalent allocator.
-#[inline(always)]
-unsafe fn take<R: RawAlloc, T>(alloc: &R, handle: Owned<T>) {
-    let value = handle.into_raw();
-    // SAFETY: the value is live, and nothing uses it after this drop.
-    unsafe { value.drop_in_place() };
-    // SAFETY: this allocator returned the block for this layout.
-    unsafe { alloc.raw_dealloc(value.as_ptr().cast(), Layout::new::<T>()) };
-}
-
 /// A pool that makes one allocation from the contender `C` for each value.
-pub(crate) struct Boxes<C>(C);
+pub(crate) struct Boxes<C>(pub(crate) C);
 
 impl<C: Contender> Maker for Boxes<C> {
     const INFO: Info = C::INFO;
@@ -71,20 +23,30 @@ impl<C: Contender> Maker for Boxes<C> {
 
 // SAFETY: by the contract of `RawAlloc`, each block is exclusive to one value until the block is
 // freed or the allocator is reset. The card says which threads may allocate and free.
-unsafe impl<C: Contender, T: Object> RawPool<T> for Boxes<C> {
+unsafe impl<C: Contender, T: 'static> RawPool<T> for Boxes<C> {
     type Handle = Owned<T>;
 
     #[inline(always)]
     unsafe fn raw_put(&self, value: T) -> Option<Owned<T>> {
-        put(&self.0.by_ref(), value)
+        const { assert!(size_of::<T>() > 0, "a pool over an allocator holds no values of size zero") };
+        // SAFETY: the size is above zero.
+        let block = unsafe { self.0.by_ref().raw_alloc(Layout::new::<T>()) };
+        let value_at = NonNull::new(block)?.cast::<T>();
+        // SAFETY: the block fits the layout and is exclusive to this value.
+        unsafe { value_at.write(value) };
+        // SAFETY: the block now holds a value.
+        Some(unsafe { Owned::new(value_at) })
     }
 
     look_through! { T, Owned<T> }
 
     #[inline(always)]
     unsafe fn raw_take(&self, handle: Owned<T>) {
-        // SAFETY: the caller upholds the callee's contract.
-        unsafe { take(&self.0.by_ref(), handle) }
+        let value = handle.into_raw();
+        // SAFETY: the value is live, and nothing uses it after this drop.
+        unsafe { value.drop_in_place() };
+        // SAFETY: `raw_put` took the block from this allocator, with this layout.
+        unsafe { self.0.by_ref().raw_dealloc(value.as_ptr().cast(), Layout::new::<T>()) };
     }
 
     fn reset(&mut self) {

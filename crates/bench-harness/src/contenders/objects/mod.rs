@@ -6,7 +6,7 @@ mod keys;
 mod pools;
 mod recycled;
 
-pub(crate) use self::boxes::{Boxes, Lent};
+pub(crate) use self::boxes::Boxes;
 use self::keys::{LockedSlab, PlainSlab, ShardedSlab};
 use self::pools::{Boxed, Infinity, InfinityLocal, LockedTextbook};
 pub(crate) use self::pools::{

@@ -43,7 +43,7 @@ impl<C: Contender> BlockGenerations<C> {
                 let (theirs, mut array) = (theirs, array);
                 meeting.wait();
                 // SAFETY: this contender filled all arrays.
-                let sum = unsafe { replace(&mut BlockStock(theirs), &mut array.0, LIFE) };
+                let sum = unsafe { replace(&mut BlockStock(theirs.0), &mut array.0, LIFE) };
                 (array, sum)
             };
             spawn(cpu, Box::new(work))
@@ -63,7 +63,7 @@ impl<C: Contender> Drop for BlockGenerations<C> {
     fn drop(&mut self) {
         for array in self.arrays.drain(..) {
             // SAFETY: this contender filled all arrays.
-            unsafe { array.0.clear(&mut BlockStock(self.alloc.clone())) };
+            unsafe { array.0.clear(&mut BlockStock(Arc::clone(&self.alloc.0))) };
         }
     }
 }
@@ -73,7 +73,7 @@ pub(crate) fn cell<C: Contender>(threads: usize, context: &Context) -> Box<dyn C
     let alloc = AcrossThreads(Arc::new(C::create()));
     let fill = |thread| {
         let seed = context.seed + thread;
-        let mut stock = BlockStock(alloc.clone());
+        let mut stock = BlockStock(Arc::clone(&alloc.0));
         Travelling(Slots::fill(&mut stock, seed, BLOCKS, SizeSpread::Uniform(8, 1000), 0))
     };
     let arrays = (0..threads as u64).map(fill).collect();

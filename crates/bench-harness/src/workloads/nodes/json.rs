@@ -114,8 +114,7 @@ pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn 
             }
             if !F::INFO.caps.free_individually {
                 *pool = None;
-                // SAFETY: the pool was dropped, and no tree is left.
-                unsafe { family.reset() };
+                family.reset();
             }
         }
         sum

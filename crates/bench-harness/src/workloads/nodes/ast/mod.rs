@@ -67,8 +67,7 @@ pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn 
                 // everything.
                 mem::forget(roots);
                 *pools = None;
-                // SAFETY: the pools were dropped, and the nodes were forgotten.
-                unsafe { family.reset() };
+                family.reset();
             }
             walk.sum ^ walk.nodes
         })
