@@ -61,21 +61,18 @@ macro_rules! contender {
     };
 }
 
-/// A pool whose handles are smart pointers.
-pub(crate) struct Handles<P>(P);
-
 /// Implements `RawPool` for a pool whose handles are smart pointers. `$method` takes a value and
 /// returns a handle.
 macro_rules! pool {
     ($bound:ident: $pool:ty, $method:ident -> $handle:ty) => {
         // SAFETY: a handle owns its value, which does not move until the handle is dropped. The
         // card states which threads may allocate and free, according to the pool's documentation.
-        unsafe impl<T: $bound> RawPool<T> for Handles<$pool> {
+        unsafe impl<T: $bound> RawPool<T> for $pool {
             type Handle = $handle;
 
             #[inline(always)]
             unsafe fn raw_put(&self, value: T) -> Option<$handle> {
-                Some(self.0.$method(value))
+                Some(self.$method(value))
             }
 
             look_through! { T, $handle }
@@ -91,7 +88,7 @@ macro_rules! pool {
 /// Defines a contender from a pool with a method that takes a value and returns a smart pointer.
 macro_rules! handles {
     ($(#[$doc:meta])* $name:ident = $pool:ty, $make:expr, $method:ident -> $handle:ty, $info:expr) => {
-        contender! { $(#[$doc])* $name = Handles<$pool>, Handles($make), $handle, $info }
+        contender! { $(#[$doc])* $name = $pool, $make, $handle, $info }
         pool! { Node: $pool, $method -> $handle }
     };
 }
@@ -206,12 +203,12 @@ unsafe impl<T: 'static> RawPool<T> for TypedPool<T> {
 }
 
 objects! {
-    Infinity = Handles<infinity::PinnedPool<T>>, |_| Handles(infinity::PinnedPool::new()),
+    Infinity = infinity::PinnedPool<T>, |_| infinity::PinnedPool::new(),
     Info::new("infinity_pool PinnedPool", env!("EPHEMERA_VERSION_INFINITY_POOL"), Caps::GENERAL, "a lock")
 }
 pool! { Object: infinity::PinnedPool<T>, insert -> infinity::PooledMut<T> }
 objects! {
-    InfinityLocal = Handles<infinity::LocalPinnedPool<T>>, |_| Handles(infinity::LocalPinnedPool::new()),
+    InfinityLocal = infinity::LocalPinnedPool<T>, |_| infinity::LocalPinnedPool::new(),
     Info::new("infinity_pool LocalPinnedPool", env!("EPHEMERA_VERSION_INFINITY_POOL"), Caps::LOCAL, "one thread")
 }
 pool! { Object: infinity::LocalPinnedPool<T>, insert -> infinity::LocalPooledMut<T> }
@@ -221,7 +218,7 @@ objects! {
     Info::new("textbook and a mutex", "none", Caps::GENERAL, "a lock; returns no memory")
 }
 objects! {
-    Boxed = Handles<EveryPool>, |_| Handles(EveryPool),
+    Boxed = EveryPool, |_| EveryPool,
     Info::new("PooledBox", env!("EPHEMERA_VERSION_TYPED_POOL"), Caps::GENERAL, "")
 }
 
