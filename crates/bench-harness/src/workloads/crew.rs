@@ -90,14 +90,25 @@ pub(super) fn run_on(cpu: Option<usize>, work: Box<dyn FnOnce() + Send + '_>) {
     std::thread::scope(|scope| scope.spawn(body).join()).expect("the thread ended well");
 }
 
+/// A thread that is joined when this value is dropped.
+pub(super) struct Joined(pub(super) Option<JoinHandle<()>>);
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        // A thread that panicked has printed its message already.
+        let _ = self.0.take().map(JoinHandle::join);
+    }
+}
+
 /// The function that the second thread calls with a number of units. The result is a checksum.
 type CrewWork = Box<dyn FnMut(u64) -> u64>;
 
 /// A second thread. On request it does a number of units of work and answers with a checksum.
 pub(super) struct Mate {
-    orders: Option<SyncSender<u64>>,
+    // This field is dropped first, which ends the thread.
+    orders: SyncSender<u64>,
     answers: Receiver<u64>,
-    thread: Option<JoinHandle<()>>,
+    _thread: Joined,
 }
 
 impl Mate {
@@ -121,29 +132,17 @@ impl Mate {
                 }
             }
         });
-        let thread = spawn(cpu, work);
-        Self { orders: Some(orders), answers, thread: Some(thread) }
+        Self { orders, answers, _thread: Joined(Some(spawn(cpu, work))) }
     }
 
     /// Requests `units` units of work.
     pub(super) fn order(&self, units: u64) {
-        let orders = self.orders.as_ref().expect("the thread lives until the cell is dropped");
-        orders.send(units).expect(GONE);
+        self.orders.send(units).expect(GONE);
     }
 
     /// Waits until the second thread has done the last order, and returns its checksum.
     pub(super) fn answer(&self) -> u64 {
         self.answers.recv().expect(GONE)
-    }
-}
-
-impl Drop for Mate {
-    fn drop(&mut self) {
-        self.orders = None;
-        if let Some(thread) = self.thread.take() {
-            // A thread that panicked has printed its message already.
-            let _ = thread.join();
-        }
     }
 }
 

@@ -15,9 +15,11 @@ const GONE: &str = "the consumer ended early";
 /// A producer on this thread and a consumer on another thread. The contender must let any thread
 /// free items.
 pub(super) struct HandingOver<S, I, P> {
-    full: Option<VecSender<I>>,
+    // The fields are dropped in order. The consumer's loop ends when `full` is dropped, so the drop
+    // of `mate` can join the thread. The contender outlives both.
+    full: VecSender<I>,
+    mate: Mate,
     empty: VecReceiver<I>,
-    mate: Option<Mate>,
     contender: S,
     produce: P,
     refused: fn(&S) -> u64,
@@ -72,20 +74,19 @@ impl<S, I: 'static, P: FnMut(&mut S, u64) -> I> HandingOver<S, I, P> {
                 sum
             }
         });
-        Self { full: Some(full), empty: free, mate: Some(mate), contender, produce, refused, n }
+        Self { full, mate, empty: free, contender, produce, refused, n }
     }
 }
 
 impl<S, I: 'static, P: FnMut(&mut S, u64) -> I> Cell for HandingOver<S, I, P> {
     fn run(&mut self, units: u64) -> u64 {
-        let (full, mate) = (self.full.as_ref().expect(GONE), self.mate.as_ref().expect(GONE));
-        mate.order(units);
+        self.mate.order(units);
         for _ in 0..units {
             let mut batch = self.empty.recv().expect(GONE);
             fill(&mut batch, self.n, &mut self.contender, &mut self.produce);
-            full.send(batch).expect(GONE);
+            self.full.send(batch).expect(GONE);
         }
-        mix(0, mate.answer())
+        mix(0, self.mate.answer())
     }
 
     fn ops_per_unit(&self) -> u64 {
@@ -94,14 +95,5 @@ impl<S, I: 'static, P: FnMut(&mut S, u64) -> I> Cell for HandingOver<S, I, P> {
 
     fn refused(&self) -> u64 {
         (self.refused)(&self.contender)
-    }
-}
-
-impl<S, I, P> Drop for HandingOver<S, I, P> {
-    fn drop(&mut self) {
-        // The consumer's loop ends when the sending end of its channel is dropped, and only then
-        // can the drop of `mate` join the thread.
-        self.full = None;
-        self.mate = None;
     }
 }

@@ -43,75 +43,65 @@ pub(super) struct Client {
     sum: u64,
 }
 
-impl Connection {
-    fn send(&mut self, request: &str, page: usize, due: Duration) -> io::Result<()> {
-        self.stream.write_all(request.as_bytes())?;
-        self.waiting.push_back(Waiting { page, due });
-        Ok(())
-    }
-
-    /// Reads once. Returns the request whose answer is complete after this read, if any.
-    fn receive(
-        &mut self,
-        scratch: &mut [u8],
-        pages: &[Vec<u8>],
-        checked: bool,
-    ) -> io::Result<Option<Waiting>> {
-        let Some(first) = self.waiting.front() else { return Ok(None) };
-        let body = &pages[first.page];
-        let whole = HEAD + body.len();
-        let room = (whole - self.got).min(scratch.len());
-        let count = self.stream.read(&mut scratch[..room])?;
-        if count == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        if checked {
-            let head = head(body.len());
-            let mut expected = head.iter().chain(body).skip(self.got);
-            if !scratch[..count].iter().all(|byte| expected.next() == Some(byte)) {
-                tally::damaged();
-            }
-        }
-        self.got += count;
-        if self.got < whole {
-            return Ok(None);
-        }
-        self.got = 0;
-        Ok(self.waiting.pop_front())
-    }
-}
-
 impl Client {
     /// Creates a client that sends its requests through `streams`.
-    pub(super) fn new(
-        streams: Vec<TcpStream>,
-        pages: Arc<Vec<Vec<u8>>>,
-        checked: bool,
-        alone: bool,
-    ) -> io::Result<Self> {
-        let open = |stream: TcpStream| {
-            stream.set_nodelay(true)?;
-            Ok(Connection { stream, waiting: VecDeque::with_capacity(1024), got: 0 })
-        };
+    pub(super) fn new(streams: Vec<TcpStream>, pages: Arc<Vec<Vec<u8>>>, checked: bool, alone: bool) -> Self {
+        let open = |stream| Connection { stream, waiting: VecDeque::with_capacity(1024), got: 0 };
         let request = |page| {
             format!("GET /{page} HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\nUser-Agent: client\r\n\r\n")
         };
-        Ok(Self {
-            connections: streams.into_iter().map(open).collect::<io::Result<_>>()?,
+        Self {
+            connections: streams.into_iter().map(open).collect(),
             pages,
             requests: (0..PAGES).map(request).collect(),
             scratch: vec![0; 64 * 1024],
             checked,
             alone,
             sum: 0,
-        })
+        }
+    }
+
+    /// Sends the request with the number `index`. Requests ask for the pages in turn, and take the
+    /// connections in turn.
+    fn send(&mut self, index: usize, due: Duration) -> io::Result<()> {
+        let (page, connections) = (index % PAGES, self.connections.len());
+        let connection = &mut self.connections[index % connections];
+        connection.stream.write_all(self.requests[page].as_bytes())?;
+        connection.waiting.push_back(Waiting { page, due });
+        Ok(())
+    }
+
+    /// Reads once from a connection. Returns the request whose answer is complete after this read,
+    /// if any.
+    fn receive(&mut self, connection: usize) -> io::Result<Option<Waiting>> {
+        let connection = &mut self.connections[connection];
+        let Some(first) = connection.waiting.front() else { return Ok(None) };
+        let body = &self.pages[first.page];
+        let whole = HEAD + body.len();
+        let room = (whole - connection.got).min(self.scratch.len());
+        let count = connection.stream.read(&mut self.scratch[..room])?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if self.checked {
+            let head = head(body.len());
+            let mut expected = head.iter().chain(body).skip(connection.got);
+            if !self.scratch[..count].iter().all(|byte| expected.next() == Some(byte)) {
+                tally::damaged();
+            }
+        }
+        connection.got += count;
+        if connection.got < whole {
+            return Ok(None);
+        }
+        connection.got = 0;
+        Ok(connection.waiting.pop_front())
     }
 
     /// Waits for the answer to the first waiting request of a connection, if there is one.
     fn answer(&mut self, connection: usize) -> io::Result<()> {
-        let connection = &mut self.connections[connection];
-        while !connection.waiting.is_empty() {
-            if let Some(done) = connection.receive(&mut self.scratch, &self.pages, self.checked)? {
+        while !self.connections[connection].waiting.is_empty() {
+            if let Some(done) = self.receive(connection)? {
                 self.sum = mix(self.sum, done.page as u64 + 1);
                 break;
             }
@@ -129,9 +119,8 @@ impl Client {
         self.sum = 0;
         let connections = self.connections.len();
         for index in 0..requests as usize {
-            let page = index % PAGES;
             self.answer(index % connections)?;
-            self.connections[index % connections].send(&self.requests[page], page, Duration::ZERO)?;
+            self.send(index, Duration::ZERO)?;
         }
         for index in 0..connections {
             self.answer((requests as usize + index) % connections)?;
@@ -161,15 +150,14 @@ impl Client {
             let due = load.due(sent);
             let mut idle = true;
             if sent < requests && due <= now {
-                let (page, connection) = (sent as usize % PAGES, sent as usize % self.connections.len());
                 // Requests are short, and few of them wait for the server, so this request fits
                 // into the socket's buffer.
-                self.connections[connection].send(&self.requests[page], page, due)?;
+                self.send(sent as usize, due)?;
                 sent += 1;
                 idle = false;
             }
-            for connection in &mut self.connections {
-                match connection.receive(&mut self.scratch, &self.pages, self.checked) {
+            for connection in 0..self.connections.len() {
+                match self.receive(connection) {
                     Ok(Some(done)) => {
                         latencies.saturating_record((start.elapsed() - done.due).as_nanos() as u64);
                         idle = false;

@@ -16,21 +16,21 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Barrier};
-use std::thread::JoinHandle;
 
 use hdrhistogram::Histogram;
 
 use self::client::Client;
 use crate::buffers::Source;
 use crate::contenders::buffers::EachBytesMut;
-use crate::workloads::crew::spawn;
+use crate::workloads::crew::{Joined, spawn};
 use crate::workloads::{Cell, Context, Load, litter};
 
 const CONNECTIONS: usize = 2;
 
 struct Http<S> {
-    client: Option<Client>,
-    servers: Vec<JoinHandle<()>>,
+    // This field is dropped first. A server's thread ends when the client closes its connection.
+    client: Client,
+    _servers: Vec<Joined>,
     refused: Arc<AtomicU64>,
     contender: PhantomData<fn() -> S>,
 }
@@ -38,14 +38,12 @@ struct Http<S> {
 impl<S: Source> Http<S> {
     fn new(littered: bool, context: &Context) -> io::Result<Self> {
         let pages = bodies::shared();
-        let listener = TcpListener::bind("127.0.0.1:0")?;
         let refused = Arc::new(AtomicU64::new(0));
         let mut streams = Vec::new();
         let mut servers = Vec::new();
         for _ in 0..CONNECTIONS {
-            streams.push(TcpStream::connect(listener.local_addr()?)?);
-            let (stream, _) = listener.accept()?;
-            stream.set_nodelay(true)?;
+            let (asking, stream) = connection()?;
+            streams.push(asking);
             let (pages, refused, cpu) = (Arc::clone(&pages), Arc::clone(&refused), context.second_cpu);
             let seed = context.seed;
             let serve = move || {
@@ -58,20 +56,16 @@ impl<S: Source> Http<S> {
                 // An error here ends the connection, which the client reports.
                 let _ = server::serve::<S>(stream, &pages, &refused);
             };
-            servers.push(spawn(cpu, Box::new(serve)));
+            servers.push(Joined(Some(spawn(cpu, Box::new(serve)))));
         }
-        let client = Client::new(streams, pages, S::CHECKED, context.second_cpu.is_some())?;
-        Ok(Self { client: Some(client), servers, refused, contender: PhantomData })
-    }
-
-    fn client(&mut self) -> &mut Client {
-        self.client.as_mut().expect("the client lives until the cell is dropped")
+        let client = Client::new(streams, pages, S::CHECKED, context.second_cpu.is_some());
+        Ok(Self { client, _servers: servers, refused, contender: PhantomData })
     }
 }
 
 impl<S: Source> Cell for Http<S> {
     fn run(&mut self, units: u64) -> u64 {
-        self.client().closed_loop(units).expect("the server answers")
+        self.client.closed_loop(units).expect("the server answers")
     }
 
     fn refused(&self) -> u64 {
@@ -79,19 +73,18 @@ impl<S: Source> Cell for Http<S> {
     }
 
     fn latencies(&mut self, load: &Load) -> Option<Histogram<u64>> {
-        Some(self.client().open_loop(load).expect("the server answers"))
+        Some(self.client.open_loop(load).expect("the server answers"))
     }
 }
 
-impl<S> Drop for Http<S> {
-    fn drop(&mut self) {
-        // A server thread ends when the client closes its connection.
-        self.client = None;
-        for server in self.servers.drain(..) {
-            // A thread that panicked has printed its message already.
-            let _ = server.join();
-        }
-    }
+/// Returns the two ends of a new connection over loopback.
+fn connection() -> io::Result<(TcpStream, TcpStream)> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let asking = TcpStream::connect(listener.local_addr()?)?;
+    let (answering, _) = listener.accept()?;
+    asking.set_nodelay(true)?;
+    answering.set_nodelay(true)?;
+    Ok((asking, answering))
 }
 
 /// Answers `requests` requests with buffers of the crate `bytes`, on one connection and on this
@@ -107,9 +100,8 @@ impl<S> Drop for Http<S> {
 /// Panics if the client panics.
 pub fn answer(requests: u64, begin: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     let pages = bodies::shared();
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let stream = TcpStream::connect(listener.local_addr()?)?;
-    let mut client = Client::new(vec![stream], Arc::clone(&pages), false, false)?;
+    let (asking, stream) = connection()?;
+    let mut client = Client::new(vec![asking], Arc::clone(&pages), false, false);
     let ready = Arc::new(Barrier::new(2));
     let client = std::thread::spawn({
         let ready = Arc::clone(&ready);
@@ -118,8 +110,6 @@ pub fn answer(requests: u64, begin: impl FnOnce() -> io::Result<()>) -> io::Resu
             client.closed_loop(requests)
         }
     });
-    let (stream, _) = listener.accept()?;
-    stream.set_nodelay(true)?;
     let begun = begin();
     ready.wait();
     server::serve::<EachBytesMut>(stream, &pages, &AtomicU64::new(0))?;
