@@ -43,7 +43,7 @@ struct LiveItem<I> {
 
 /// The live items, the table of the slots to replace, and the table of the new sizes.
 pub(super) struct Slots<I> {
-    /// Every slot has a value, except during a call of [`replace`]. A `MaybeUninit` never drops its
+    /// Every slot has a value, except during a call of `work`. A `MaybeUninit` never drops its
     /// value, so a panic in that call leaks items but does not drop any item twice.
     slots: Box<[MaybeUninit<LiveItem<I>>]>,
     sizes: Box<[u16; SIZES]>,
@@ -78,52 +78,42 @@ impl<I: 'static> Slots<I> {
 }
 
 impl<S: Stock> LiveItems<S> for Slots<S::Item> {
+    /// Replaces the item in the slot that `places` names next, `ops` times.
+    #[inline(never)]
     unsafe fn work(&mut self, stock: &mut S, ops: u64) -> u64 {
-        // SAFETY: the caller's `stock` filled the slots, and the caller does not use them after a
-        // panic.
-        unsafe { replace(stock, self, ops) }
+        let slots = &mut *self.slots;
+        let (sizes, places) = (&*self.sizes, &*self.places);
+        let mut size_at = self.size_at;
+        let mut sum = 0;
+        for tag in self.next_tag..self.next_tag + ops {
+            let place = usize::from(places[tag as usize % PLACES]);
+            // SAFETY: the indices in `places` are below the number of slots.
+            let slot = unsafe { slots.get_unchecked_mut(place) };
+            // SAFETY: the slot has a value, and a new value is written below.
+            let LiveItem { item, size: old, tag: its } = unsafe { slot.assume_init_read() };
+            // SAFETY: `stock` took the item with this tag and size.
+            unsafe { stock.verify(&item, u64::from(its), old, &mut sum) };
+            // SAFETY: `stock` took the item with this size, and the slot no longer has it.
+            unsafe { stock.free(item, old) };
+            let size = if S::SIZED { sizes[size_at] } else { 0 };
+            // SAFETY: no spread has a size of zero, and an item has just been freed.
+            let item = unsafe { stock.take(tag, size) };
+            slot.write(LiveItem { item, size, tag: tag as u32 });
+            if S::SIZED {
+                size_at = if size_at + 1 == SIZES { 0 } else { size_at + 1 };
+            }
+        }
+        self.size_at = size_at;
+        self.next_tag += ops;
+        sum
     }
 
     unsafe fn clear(self, stock: &mut S) {
         for slot in self.slots {
-            // SAFETY: every slot has a value except during `replace`.
+            // SAFETY: every slot has a value except during `work`.
             let live = unsafe { slot.assume_init() };
             // SAFETY: `stock` took the item with this size, and nothing else has the item.
             unsafe { stock.free(live.item, live.size) };
         }
     }
-}
-
-/// Replaces the item in the slot that `places` names next, `ops` times.
-///
-/// # Safety
-///
-/// `stock` must have filled the slots. After a panic the slots must not be used again.
-#[inline(never)]
-pub(super) unsafe fn replace<S: Stock>(stock: &mut S, state: &mut Slots<S::Item>, ops: u64) -> u64 {
-    let slots = &mut *state.slots;
-    let (sizes, places) = (&*state.sizes, &*state.places);
-    let mut size_at = state.size_at;
-    let mut sum = 0;
-    for tag in state.next_tag..state.next_tag + ops {
-        let place = usize::from(places[tag as usize % PLACES]);
-        // SAFETY: the indices in `places` are below the number of slots.
-        let slot = unsafe { slots.get_unchecked_mut(place) };
-        // SAFETY: the slot has a value, and a new value is written below.
-        let LiveItem { item, size: old, tag: its } = unsafe { slot.assume_init_read() };
-        // SAFETY: `stock` took the item with this tag and size.
-        unsafe { stock.verify(&item, u64::from(its), old, &mut sum) };
-        // SAFETY: `stock` took the item with this size, and the slot no longer has it.
-        unsafe { stock.free(item, old) };
-        let size = if S::SIZED { sizes[size_at] } else { 0 };
-        // SAFETY: no spread has a size of zero, and an item has just been freed.
-        let item = unsafe { stock.take(tag, size) };
-        slot.write(LiveItem { item, size, tag: tag as u32 });
-        if S::SIZED {
-            size_at = if size_at + 1 == SIZES { 0 } else { size_at + 1 };
-        }
-    }
-    state.size_at = size_at;
-    state.next_tag += ops;
-    sum
 }

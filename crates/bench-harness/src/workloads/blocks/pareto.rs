@@ -90,9 +90,34 @@ impl ParetoSlots {
 }
 
 impl<C: Contender> LiveItems<BlockStock<C>> for ParetoSlots {
+    /// Draws `ops` slots, and fills or empties each. Returns a checksum of the bytes of the freed
+    /// blocks.
+    #[inline(never)]
     unsafe fn work(&mut self, stock: &mut BlockStock<C>, ops: u64) -> u64 {
-        // SAFETY: the caller upholds the callee's contract.
-        unsafe { visit(stock.0.by_ref(), self, ops) }
+        let alloc = stock.0.by_ref();
+        let mut sum = 0_u64;
+        for i in 0..ops {
+            let place = self.places[self.place_at] as usize;
+            self.place_at = (self.place_at + 1) % PLACES;
+            let slot = self.slots[place];
+            if slot.block.is_null() {
+                let size = self.next_size();
+                // SAFETY: no size of the table is zero.
+                self.slots[place] = unsafe { fresh(alloc, size, i as u8) };
+                continue;
+            }
+            // SAFETY: the block has this size, every byte was written, and only this slot uses it.
+            let bytes = unsafe { core::slice::from_raw_parts(slot.block, usize::from(slot.size)) };
+            let read: u64 = bytes.iter().map(|&byte| u64::from(byte)).sum();
+            if C::Ref::<'_>::CHECKED && read != u64::from(slot.size) * u64::from(slot.tag) {
+                tally::damaged();
+            }
+            sum = mix(sum, read);
+            self.slots[place].block = null_mut();
+            // SAFETY: this allocator returned the block for this layout, and the slot is empty now.
+            unsafe { alloc.dealloc(slot.block, layout(usize::from(slot.size), 8)) };
+        }
+        sum
     }
 
     unsafe fn clear(self, stock: &mut BlockStock<C>) {
@@ -116,39 +141,6 @@ unsafe fn fresh<R: RawAlloc + Copy>(alloc: R, size: u16, tag: u8) -> ParetoSlot 
     // SAFETY: the block has this size, and only this slot uses it.
     unsafe { block.write_bytes(tag, usize::from(size)) };
     ParetoSlot { block, size, tag }
-}
-
-/// Draws `ops` slots, and fills or empties each. Returns a checksum of the bytes of the freed
-/// blocks.
-///
-/// # Safety
-///
-/// `alloc` must be the allocator that filled the slots.
-#[inline(never)]
-unsafe fn visit<R: RawAlloc + Copy>(alloc: R, state: &mut ParetoSlots, ops: u64) -> u64 {
-    let mut sum = 0_u64;
-    for i in 0..ops {
-        let place = state.places[state.place_at] as usize;
-        state.place_at = (state.place_at + 1) % PLACES;
-        let slot = state.slots[place];
-        if slot.block.is_null() {
-            let size = state.next_size();
-            // SAFETY: no size of the table is zero.
-            state.slots[place] = unsafe { fresh(alloc, size, i as u8) };
-            continue;
-        }
-        // SAFETY: the block has this size, every byte was written, and only this slot uses it.
-        let bytes = unsafe { core::slice::from_raw_parts(slot.block, usize::from(slot.size)) };
-        let read: u64 = bytes.iter().map(|&byte| u64::from(byte)).sum();
-        if R::CHECKED && read != u64::from(slot.size) * u64::from(slot.tag) {
-            tally::damaged();
-        }
-        sum = mix(sum, read);
-        state.slots[place].block = null_mut();
-        // SAFETY: this allocator returned the block for this layout, and the slot is empty now.
-        unsafe { alloc.dealloc(slot.block, layout(usize::from(slot.size), 8)) };
-    }
-    sum
 }
 
 /// Builds a cell of 2^18 slots, half of them filled.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::BlockStock;
 use crate::blocks::Contender;
 use crate::workloads::crew::{AcrossThreads, Meeting, Travelling, spawn};
-use crate::workloads::slots::{SizeSpread, Slots, replace};
+use crate::workloads::slots::{SizeSpread, Slots};
 use crate::workloads::stock::LiveItems;
 use crate::workloads::{Cell, Context, StateCell, each, mix};
 
@@ -43,7 +43,7 @@ impl<C: Contender> BlockGenerations<C> {
                 let (theirs, mut array) = (theirs, array);
                 meeting.wait();
                 // SAFETY: this contender filled all arrays.
-                let sum = unsafe { replace(&mut BlockStock(theirs.0), &mut array.0, LIFE) };
+                let sum = unsafe { array.0.work(&mut BlockStock(theirs.0), LIFE) };
                 (array, sum)
             };
             spawn(cpu, Box::new(work))

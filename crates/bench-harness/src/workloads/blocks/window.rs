@@ -39,9 +39,32 @@ impl<const W: usize> Window<W> {
 }
 
 impl<C: Contender, const W: usize> LiveItems<BlockStock<C>> for Window<W> {
+    /// Replaces the oldest block of the window, `ops` times.
+    #[inline(never)]
     unsafe fn work(&mut self, stock: &mut BlockStock<C>, ops: u64) -> u64 {
-        // SAFETY: the caller upholds the callee's contract.
-        unsafe { churn(stock.0.by_ref(), self, ops) }
+        let alloc = stock.0.by_ref();
+        let slots = &mut *self.slots;
+        let sizes = &*self.sizes;
+        let mut i = self.next;
+        let mut sum = 0;
+        for _ in 0..ops {
+            let slot = &mut slots[i & (W - 1)];
+            let old = usize::from(sizes[i.wrapping_sub(W) & (TABLE - 1)]);
+            // SAFETY: the block in the slot was allocated and touched `W` operations ago.
+            unsafe { verify::<C::Ref<'_>>(*slot, old, i.wrapping_sub(W) as u8, &mut sum) };
+            // SAFETY: this allocator returned the block for this layout, and the slot is overwritten
+            // below.
+            unsafe { alloc.dealloc(*slot, layout(old, 8)) };
+            let size = usize::from(sizes[i & (TABLE - 1)]);
+            // SAFETY: sizes start at eight.
+            let block = unsafe { alloc.alloc(layout(size, 8)) };
+            // SAFETY: the block has this size, and only this window uses it.
+            unsafe { touch(block, size, i as u8) };
+            *slot = block;
+            i = i.wrapping_add(1);
+        }
+        self.next = i;
+        sum
     }
 
     unsafe fn clear(self, stock: &mut BlockStock<C>) {
@@ -52,38 +75,6 @@ impl<C: Contender, const W: usize> LiveItems<BlockStock<C>> for Window<W> {
             unsafe { stock.0.by_ref().dealloc(self.slots[i % W], layout(size, 8)) };
         }
     }
-}
-
-/// Replaces the oldest block of a window, `ops` times. Returns a checksum, which is 0 in a timed
-/// run.
-///
-/// # Safety
-///
-/// `alloc` must be the allocator that filled the window.
-#[inline(never)]
-unsafe fn churn<R: RawAlloc + Copy, const W: usize>(alloc: R, window: &mut Window<W>, ops: u64) -> u64 {
-    let slots = &mut *window.slots;
-    let sizes = &*window.sizes;
-    let mut i = window.next;
-    let mut sum = 0;
-    for _ in 0..ops {
-        let slot = &mut slots[i & (W - 1)];
-        let old = usize::from(sizes[i.wrapping_sub(W) & (TABLE - 1)]);
-        // SAFETY: the block in the slot was allocated and touched `W` operations ago.
-        unsafe { verify::<R>(*slot, old, i.wrapping_sub(W) as u8, &mut sum) };
-        // SAFETY: this allocator returned the block for this layout, and the slot is overwritten
-        // below.
-        unsafe { alloc.dealloc(*slot, layout(old, 8)) };
-        let size = usize::from(sizes[i & (TABLE - 1)]);
-        // SAFETY: sizes start at eight.
-        let block = unsafe { alloc.alloc(layout(size, 8)) };
-        // SAFETY: the block has this size, and only this window uses it.
-        unsafe { touch(block, size, i as u8) };
-        *slot = block;
-        i = i.wrapping_add(1);
-    }
-    window.next = i;
-    sum
 }
 
 fn boxed<C: Contender, const W: usize>(context: &Context, high: u16) -> Box<dyn Cell> {
