@@ -11,7 +11,7 @@ use core::any::TypeId;
 use core::cell::RefCell;
 use core::mem;
 use core::ptr::NonNull;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use allocator_api2::alloc::{AllocError, Allocator, Global};
 use rand::seq::SliceRandom;
@@ -27,7 +27,7 @@ const ONE_IN: usize = 2;
 thread_local! {
     /// The types of the heaps that this thread has littered. Contenders over the same heap share
     /// its litter.
-    static LITTERED: RefCell<Vec<TypeId>> = const { RefCell::new(Vec::new()) };
+    static LITTERED: RefCell<BTreeSet<TypeId>> = const { RefCell::new(BTreeSet::new()) };
 }
 
 /// The contents of a workload at its peak: layouts, each with the number of blocks.
@@ -35,18 +35,30 @@ pub(super) type Histogram = Vec<(Layout, u64)>;
 
 /// Returns the histogram of buffers of these lengths, none of which may be zero.
 pub(super) fn of_lengths(lengths: Vec<usize>) -> Histogram {
-    let mut counts = BTreeMap::new();
-    lengths.into_iter().for_each(|length| *counts.entry(length).or_default() += 1);
-    let layout = |(length, count)| Some((Layout::array::<u8>(length).ok()?, count));
-    counts.into_iter().filter_map(layout).collect()
+    let census = Census::default();
+    lengths
+        .into_iter()
+        .filter_map(|length| Layout::array::<u8>(length).ok())
+        .for_each(|layout| census.add(layout));
+    census.held()
 }
 
-/// A heap that counts the live blocks of each layout, for workloads whose histogram is known only
-/// after a run.
+/// The number of live blocks of each layout. As an allocator, it counts the blocks that it hands
+/// out, for workloads whose histogram is known only after a run.
 #[derive(Debug, Default)]
 pub(super) struct Census(RefCell<BTreeMap<(usize, usize), u64>>);
 
 impl Census {
+    pub(super) fn add(&self, layout: Layout) {
+        *self.0.borrow_mut().entry((layout.size(), layout.align())).or_default() += 1;
+    }
+
+    pub(super) fn remove(&self, layout: Layout) {
+        if let Some(count) = self.0.borrow_mut().get_mut(&(layout.size(), layout.align())) {
+            *count -= 1;
+        }
+    }
+
     /// Returns the histogram of the live blocks.
     pub(super) fn held(&self) -> Histogram {
         let held = self.0.borrow();
@@ -59,38 +71,31 @@ impl Census {
 // SAFETY: every call goes to the global heap. `grow` and `shrink` are the trait's provided methods.
 unsafe impl Allocator for &Census {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        *self.0.borrow_mut().entry((layout.size(), layout.align())).or_default() += 1;
+        self.add(layout);
         Global.allocate(layout)
     }
 
     unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
-        if let Some(count) = self.0.borrow_mut().get_mut(&(layout.size(), layout.align())) {
-            *count -= 1;
-        }
+        self.remove(layout);
         // SAFETY: the caller upholds the callee's contract.
         unsafe { Global.deallocate(ptr, layout) }
     }
 }
 
-/// Litters the heap of `C` with the blocks of a histogram, unless the heap is littered already.
-/// Returns the number of new blocks that remain.
-pub(super) fn scatter<C: Contender>(histogram: impl FnOnce() -> Histogram, seed: u64) -> usize {
-    if is_marked(TypeId::of::<C>()) {
+/// If the workload runs on a littered heap, litters the heap of `C` with the blocks of a histogram,
+/// unless the heap is littered already. Returns the number of new blocks that remain.
+pub(super) fn scatter<C: Contender>(
+    littered: bool,
+    histogram: impl FnOnce() -> Histogram,
+    seed: u64,
+) -> usize {
+    if !littered || !LITTERED.with_borrow_mut(|heaps| heaps.insert(TypeId::of::<C>())) {
         return 0;
     }
     // The compiler instantiates this function for every closure of a workload, but `scatter_blocks`
     // only for each of the few heaps.
     let mut rng = stream(seed, 9);
     scatter_blocks::<C>(drawn(&histogram(), &mut rng), &mut rng)
-}
-
-/// Marks a heap as littered. Returns whether it was already marked.
-fn is_marked(heap: TypeId) -> bool {
-    LITTERED.with_borrow_mut(|littered| {
-        let known = littered.contains(&heap);
-        littered.push(heap);
-        known
-    })
 }
 
 /// Returns the layouts of the blocks to allocate, in random order: [`MULTIPLIER`] for each block of
@@ -187,9 +192,9 @@ mod tests {
     #[test]
     fn half_of_the_litter_remains_and_a_heap_is_littered_once() {
         let histogram = vec![(Layout::new::<u64>(), 100), (Layout::new::<[u64; 5]>(), 40)];
-        assert_eq!(scatter::<Noted>(|| histogram, 1), 350);
+        assert_eq!(scatter::<Noted>(true, || histogram, 1), 350);
         assert_eq!((MADE.get(), FREED.get()), (700, 350));
-        assert_eq!(scatter::<Noted>(|| unreachable!("it is known"), 1), 0);
+        assert_eq!(scatter::<Noted>(true, || unreachable!("it is known"), 1), 0);
         assert_eq!((MADE.get(), FREED.get()), (700, 350));
     }
 }

@@ -10,7 +10,6 @@
 use core::alloc::Layout;
 use core::hint::black_box;
 use core::ptr::null_mut;
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -19,7 +18,7 @@ use ephemera_trace::replay::{Action, ProgramOp, ReplayProgram};
 
 use crate::blocks::{Contender, RawAlloc, refused};
 use crate::tally;
-use crate::workloads::litter::{self, Histogram};
+use crate::workloads::litter::{self, Census, Histogram};
 use crate::workloads::{Cell, Context, StateCell, each, mix};
 
 /// The distance, in bytes, between touched bytes in the first [`TOUCHED`] bytes of a block.
@@ -237,28 +236,25 @@ fn most(program: &ReplayProgram) -> Histogram {
         live
     });
     let (until, _) = counts.enumerate().max_by_key(|&(_, live)| live).unwrap_or_default();
-    let mut held: BTreeMap<(usize, usize), u64> = BTreeMap::new();
-    let mut note = |layout: Layout, came: bool| {
-        let count = held.entry((layout.size(), layout.align())).or_default();
-        *count = if came { *count + 1 } else { *count - 1 };
-    };
-    for op in ops(program).iter().take(until + 1).filter(|op| op.action != Action::Epoch) {
-        if op.action == Action::Resize {
-            note(op.old_layout(), false);
+    let census = Census::default();
+    for op in ops(program).iter().take(until + 1) {
+        match op.action {
+            Action::Alloc | Action::Zeroed => census.add(op.layout()),
+            Action::Free => census.remove(op.layout()),
+            Action::Resize => {
+                census.remove(op.old_layout());
+                census.add(op.layout());
+            }
+            Action::Epoch => {}
         }
-        note(op.layout(), op.action != Action::Free);
     }
-    let layout = |(size, align)| Layout::from_size_align(size, align).ok();
-    let held = held.into_iter().filter(|&(_, count)| count > 0);
-    held.filter_map(|(key, count)| Some((layout(key)?, count))).collect()
+    census.held()
 }
 
 /// Builds a cell that replays a trace, on a littered heap if `littered`.
 pub(crate) fn cell<C: Contender>(recorded: RecordedHeap, littered: bool, context: &Context) -> Box<dyn Cell> {
     let program = recorded.program();
-    if littered {
-        litter::scatter::<C::Backing>(|| most(program), context.seed);
-    }
+    litter::scatter::<C::Backing>(littered, || most(program), context.seed);
     let state = (C::create(), program, vec![null_mut(); program.slots]);
     StateCell::boxed(program.ops as usize, state, |(alloc, program, slots), units| {
         // SAFETY: there are as many slots as the program has, and each run frees all of its blocks.

@@ -95,11 +95,9 @@ fn round_trip<F: NodeFamily>(pool: &NodeStorage<F>, text: &[u8]) -> Result<u64, 
 /// Builds a cell that parses the context's document, on a littered heap if `littered`.
 pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn Cell> {
     let document = Arc::clone(&context.document);
-    if littered {
-        // The root is not in a node, so there is one node fewer than there are values.
-        let held = || vec![(Layout::new::<JsonNode<NodeStorage<F>>>(), document.nodes - 1)];
-        litter::scatter::<F::Backing>(held, context.seed);
-    }
+    // The root is not in a node, so there is one node fewer than there are values.
+    let held = || vec![(Layout::new::<JsonNode<NodeStorage<F>>>(), document.nodes - 1)];
+    litter::scatter::<F::Backing>(littered, held, context.seed);
     let nodes = document.nodes as usize;
     // The pool is made on first use and again after each reset. It is dropped before its family.
     let state = (None::<NodeStorage<F>>, F::create(), document);

@@ -194,11 +194,9 @@ fn serve<F: NodeFamily>(store: &mut Treap<F>, words: &SourceWords) -> u64 {
 pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn Cell> {
     const { assert!(mem::size_of::<TreapEntry<F>>() == 48, "three links, a key and its priority, for all alike") };
     let words = context.sources.words(context.seed);
-    if littered {
-        let keys = words.keys.len() as u64;
-        let held = || vec![(Layout::new::<TreapEntry<F>>(), keys), (Layout::new::<TreapValue>(), keys)];
-        litter::scatter::<F::Backing>(held, context.seed);
-    }
+    let keys = words.keys.len() as u64;
+    let held = || vec![(Layout::new::<TreapEntry<F>>(), keys), (Layout::new::<TreapValue>(), keys)];
+    litter::scatter::<F::Backing>(littered, held, context.seed);
     let family = F::create();
     let accesses = words.accesses.len() + words.sweep.len();
     // The store is dropped before the family of its pools.

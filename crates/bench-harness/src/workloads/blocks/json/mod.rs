@@ -42,9 +42,7 @@ fn held(document: &Document) -> Histogram {
 
 /// Builds a cell that parses the context's document, on a littered heap if `littered`.
 pub(crate) fn cell<C: Contender>(littered: bool, context: &Context) -> Box<dyn Cell> {
-    if littered {
-        litter::scatter::<C::Backing>(|| held(&context.document), context.seed);
-    }
+    litter::scatter::<C::Backing>(littered, || held(&context.document), context.seed);
     let document = Arc::clone(&context.document);
     let nodes = document.nodes as usize;
     StateCell::boxed(nodes, (C::create(), document), |(alloc, document), units| {

@@ -123,9 +123,7 @@ fn stream<S: Source>(source: &mut S, window: &mut RowWindow<S::Buf>, table: &Csv
 /// Builds a cell over this host's table, on a littered heap if `littered`.
 pub(crate) fn cell<S: Source>(littered: bool, context: &Context) -> Box<dyn Cell> {
     let table = CsvTable::shared();
-    if littered {
-        litter::scatter::<S::Backing>(|| litter::of_lengths(table.window()), context.seed);
-    }
+    litter::scatter::<S::Backing>(littered, || litter::of_lengths(table.window()), context.seed);
     let demand = Demand { largest: table.largest, buffers: table.fields_alive, bytes: table.bytes_alive };
     let (rows, source) = (table.rows, S::create(&demand));
     let run = |(window, source, table): &mut (RowWindow<S::Buf>, S, Arc<CsvTable>), units| {

@@ -49,10 +49,8 @@ impl<S: Source> Http<S> {
             let serve = move || {
                 // A general allocator may have a heap for each thread, so the litter is made here,
                 // on the server's thread.
-                if littered {
-                    let lengths = || pages.iter().map(Vec::len).collect();
-                    litter::scatter::<S::Backing>(|| litter::of_lengths(lengths()), seed);
-                }
+                let held = || litter::of_lengths(pages.iter().map(Vec::len).collect());
+                litter::scatter::<S::Backing>(littered, held, seed);
                 // An error here ends the connection, which the client reports.
                 let _ = server::serve::<S>(stream, &pages, &refused);
             };

@@ -40,9 +40,7 @@ impl<F: NodeFamily> Drop for TreeVisits<F> {
 /// Returns the sources of a context, and litters the heap if `littered`.
 fn prepare<F: NodeFamily>(littered: bool, context: &Context) -> Arc<Syntax> {
     let syntax = context.sources.syntax();
-    if littered {
-        litter::scatter::<F::Backing>(|| tree::histogram::<F>(&syntax.counts), context.seed);
-    }
+    litter::scatter::<F::Backing>(littered, || tree::histogram::<F>(&syntax.counts), context.seed);
     syntax
 }
 
