@@ -7,7 +7,7 @@ mod orders;
 use serde::Deserialize;
 
 use super::blocks::idle::BurstEnd;
-use super::blocks::replay::RecordedHeap;
+use super::blocks::replay;
 use super::buffers::csv::CsvTable;
 use super::slots::SizeSpread;
 use crate::card::{Caps, ContenderClass};
@@ -76,8 +76,8 @@ pub(crate) enum Workload {
     Visit(bool),
     /// R5: whether the heap is littered.
     Store(bool),
-    /// R6: the recorded program, and whether the heap is littered.
-    Replay(RecordedHeap, bool),
+    /// R6: the name of the trace, and whether the heap is littered.
+    Replay(&'static str, bool),
 }
 
 /// The capabilities that a workload needs. Each variant says what its contenders must do.
@@ -179,7 +179,7 @@ impl WorkloadSpec {
         let (at_first, each) = match self.workload {
             // Reads the file here and not earlier, so that `--list` does not open it.
             Workload::Csv(_) => (0, CsvTable::shared().fields as u64),
-            Workload::Replay(recorded, _) => (0, recorded.asked()),
+            Workload::Replay(name, _) => (0, replay::asked(name)),
             _ => self.allocations?,
         };
         Some(at_first + each * units)

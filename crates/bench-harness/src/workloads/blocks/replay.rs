@@ -10,8 +10,9 @@
 use core::alloc::Layout;
 use core::hint::black_box;
 use core::ptr::null_mut;
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 
 use ephemera_trace::Trace;
 use ephemera_trace::replay::{Action, ProgramOp, ReplayProgram};
@@ -29,61 +30,27 @@ const TOUCHED: usize = 256;
 /// counted run.
 const PAGE: usize = 4096;
 
-/// A trace that is part of the harness.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
-pub(crate) enum RecordedHeap {
-    /// `serde_json` over a document.
-    Json,
-    /// `syn` over sources.
-    Syn,
-    /// `sqlite3`.
-    Sqlite,
-    /// `git log`.
-    Git,
-    /// The compiler proper of `gcc -c`.
-    Gcc,
-    /// The server of R3.
-    Http,
+/// Returns the trace with this name in a form that can be replayed. The first call reads the trace
+/// and keeps the result.
+///
+/// # Panics
+///
+/// Panics if the file, which is part of the harness, is missing or is not a trace.
+pub(crate) fn program(name: &'static str) -> &'static ReplayProgram {
+    static PROGRAMS: Mutex<BTreeMap<&str, &ReplayProgram>> = Mutex::new(BTreeMap::new());
+    let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
+    programs.entry(name).or_insert_with(|| {
+        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
+        let path = data.join(name).with_extension("trace");
+        let program = Trace::open(&path).and_then(|trace| ReplayProgram::of(&trace));
+        Box::leak(Box::new(program.unwrap_or_else(|error| panic!("{}: {error}", path.display()))))
+    })
 }
 
-impl RecordedHeap {
-    /// All traces.
-    pub(crate) const ALL: [Self; 6] = [Self::Json, Self::Syn, Self::Sqlite, Self::Git, Self::Gcc, Self::Http];
-
-    /// Returns the name of the trace, which is part of the names of its file and its workload.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Json => "serde_json",
-            Self::Syn => "syn",
-            Self::Sqlite => "sqlite3",
-            Self::Git => "git",
-            Self::Gcc => "gcc",
-            Self::Http => "http",
-        }
-    }
-
-    /// Returns the trace in a form that can be replayed. The first call reads the trace and keeps
-    /// the result.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the file, which is part of the harness, is missing or is not a trace.
-    pub(crate) fn program(self) -> &'static ReplayProgram {
-        static PROGRAMS: [OnceLock<ReplayProgram>; RecordedHeap::ALL.len()] =
-            [const { OnceLock::new() }; RecordedHeap::ALL.len()];
-        PROGRAMS[self as usize].get_or_init(|| {
-            let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
-            let path = data.join(self.name()).with_extension("trace");
-            let program = Trace::open(&path).and_then(|trace| ReplayProgram::of(&trace));
-            program.unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-        })
-    }
-
-    /// Returns the number of blocks that the program allocates.
-    pub(crate) fn asked(self) -> u64 {
-        let asks = |op: &&ProgramOp| matches!(op.action, Action::Alloc | Action::Zeroed);
-        ops(self.program()).iter().filter(asks).count() as u64
-    }
+/// Returns the number of blocks that the program with this name allocates.
+pub(crate) fn asked(name: &'static str) -> u64 {
+    let asks = |op: &&ProgramOp| matches!(op.action, Action::Alloc | Action::Zeroed);
+    ops(program(name)).iter().filter(asks).count() as u64
 }
 
 /// Returns the operations of a single-threaded program, all of which [`ReplayProgram::of`] keeps in
@@ -251,9 +218,9 @@ fn most(program: &ReplayProgram) -> Histogram {
     census.held()
 }
 
-/// Builds a cell that replays a trace, on a littered heap if `littered`.
-pub(crate) fn cell<C: Contender>(recorded: RecordedHeap, littered: bool, context: &Context) -> Box<dyn Cell> {
-    let program = recorded.program();
+/// Builds a cell that replays the trace with this name, on a littered heap if `littered`.
+pub(crate) fn cell<C: Contender>(name: &'static str, littered: bool, context: &Context) -> Box<dyn Cell> {
+    let program = program(name);
     litter::scatter::<C::Backing>(littered, || most(program), context.seed);
     let state = (C::create(), program, vec![null_mut(); program.slots]);
     StateCell::boxed(program.ops as usize, state, |(alloc, program, slots), units| {
@@ -273,20 +240,20 @@ mod tests {
 
     #[test]
     fn all_traces_are_present_and_complete() {
-        for recorded in RecordedHeap::ALL {
-            let program = recorded.program();
-            assert_eq!((program.lanes().len(), program.huge), (1, 0), "{}: one thread", recorded.name());
-            assert!(program.ops > 10_000, "{}: {} operations", recorded.name(), program.ops);
+        for name in ["serde_json", "syn", "sqlite3", "git", "gcc", "http"] {
+            let program = program(name);
+            assert_eq!((program.lanes().len(), program.huge), (1, 0), "{}: one thread", name);
+            assert!(program.ops > 10_000, "{}: {} operations", name, program.ops);
             let ended =
                 ops(program).iter().filter(|op| op.action == Action::Free).count() + program.left().len();
-            assert_eq!(recorded.asked(), ended as u64, "{}", recorded.name());
+            assert_eq!(asked(name), ended as u64, "{}", name);
             let said = format!(
                 "{} calls, at most {} KiB alive",
                 grouped(program.ops),
                 grouped(program.peak_live >> 10)
             );
             let rows = catalogue().into_iter().filter(|spec| match spec.workload {
-                Workload::Replay(its, _) => its == recorded,
+                Workload::Replay(its, _) => its == name,
                 _ => false,
             });
             for spec in rows {

@@ -42,7 +42,7 @@ pub(crate) fn blocks<C: Contender>(spec: &WorkloadSpec, context: &Context) -> Bo
         Idle(end) => idle::cell::<C>(end, context),
         Ageing => ageing::cell::<C>(context),
         Json(littered) => json::cell::<C>(littered, context),
-        Replay(recorded, littered) => replay::cell::<C>(recorded, littered, context),
+        Replay(name, littered) => replay::cell::<C>(name, littered, context),
         _ => other_class(spec),
     }
 }

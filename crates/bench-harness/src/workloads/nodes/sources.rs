@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use super::ast::Syntax;
 use super::corpus::Corpus;
 use super::words::SourceWords;
+use crate::workloads::blocks::replay;
 use crate::workloads::buffers::csv::CsvTable;
 use crate::workloads::{Workload, WorkloadSpec};
 
@@ -34,7 +35,7 @@ impl Sources {
             Workload::Store(_) => drop(self.words(seed)),
             // The first call of `program` reads the trace, so it is made here and not in a
             // measurement.
-            Workload::Replay(recorded, _) => _ = recorded.program(),
+            Workload::Replay(name, _) => _ = replay::program(name),
             Workload::Csv(_) => drop(CsvTable::shared()),
             _ => {}
         }

@@ -3,6 +3,7 @@
 
 use core::hash::{Hash, Hasher};
 use core::mem::discriminant;
+use std::hash::DefaultHasher;
 
 use syn::visit::{self, Visit};
 
@@ -69,20 +70,11 @@ impl Flattener {
     }
 }
 
-/// Returns a head without a name. Its variant is the number of the value's enum variant.
+/// Returns a head without a name. Its variant is a hash of the value's enum variant.
 fn variant<T>(value: &T) -> Head {
-    struct Last(u64);
-    impl Hasher for Last {
-        fn write(&mut self, bytes: &[u8]) {
-            self.0 = bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
-        }
-        fn finish(&self) -> u64 {
-            self.0
-        }
-    }
-    let mut last = Last(0);
-    discriminant(value).hash(&mut last);
-    Head { variant: last.finish() as u32, name: 0 }
+    let mut hasher = DefaultHasher::new();
+    discriminant(value).hash(&mut hasher);
+    Head { variant: hasher.finish() as u32, name: 0 }
 }
 
 /// Overrides methods of `Visit`. Each adds a node, and `syn` visits the node's contents.

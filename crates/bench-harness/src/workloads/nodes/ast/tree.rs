@@ -81,7 +81,7 @@ impl<F: NodeFamily, T: TreePart<F>> SiblingChain<F, T> {
 /// The properties of a node other than its children.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Head {
-    /// The variant of the node within its kind, as a number.
+    /// The variant of the node within its kind, as a hash.
     pub(super) variant: u32,
     /// The node's name as a number, or 0 if it has none.
     pub(super) name: u32,
