@@ -2,26 +2,19 @@
 //! not set a global allocator, so its own allocations are in the system's heap.
 
 use core::alloc::{GlobalAlloc, Layout};
-use core::marker::PhantomData;
 use core::ptr::copy_nonoverlapping;
 
 use super::Api02;
 use crate::blocks::{Contender, RawAlloc};
 use crate::card::{Caps, Info};
 
-/// A contender that implements `GlobalAlloc`.
+/// A contender that implements `GlobalAlloc`. It grows and shrinks with `realloc`.
 pub(crate) trait Library: Copy + 'static {
     /// The type of the allocator, which need not be `Copy`.
     type Alloc: GlobalAlloc;
 
     const ALLOC: Self::Alloc;
-}
 
-/// A [`Library`] as a [`RawAlloc`]. It grows and shrinks with `realloc`.
-#[derive(Clone, Copy)]
-pub(crate) struct Global<L>(PhantomData<L>);
-
-impl<L: Library> Global<L> {
     /// Moves a block to a layout with a different alignment, which `realloc` cannot do. Returns
     /// null and keeps the old block if the allocator refuses.
     ///
@@ -31,21 +24,21 @@ impl<L: Library> Global<L> {
     #[cold]
     unsafe fn realign(&self, ptr: *mut u8, old: Layout, new: Layout) -> *mut u8 {
         // SAFETY: `new` is not empty, by the contract of `raw_resize`.
-        let moved = unsafe { L::ALLOC.alloc(new) };
+        let moved = unsafe { Self::ALLOC.alloc(new) };
         if !moved.is_null() {
             // SAFETY: both blocks have at least this length, and a new block does not overlap a
             // live one.
             unsafe { copy_nonoverlapping(ptr, moved, old.size().min(new.size())) };
             // SAFETY: the caller passes a live block with its layout and does not use it after a
             // move.
-            unsafe { L::ALLOC.dealloc(ptr, old) };
+            unsafe { Self::ALLOC.dealloc(ptr, old) };
         }
         moved
     }
 }
 
 // SAFETY: the contract of `GlobalAlloc` includes that of `RawAlloc`, on every thread.
-unsafe impl<L: Library> RawAlloc for Global<L> {
+unsafe impl<L: Library> RawAlloc for L {
     #[inline(always)]
     unsafe fn raw_alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller upholds the callee's contract.
@@ -106,7 +99,7 @@ macro_rules! stateless {
 /// Defines a contender for a third-party general allocator.
 macro_rules! library {
     ($(#[$doc:meta])* $name:ident = $alloc:path, $info:expr) => {
-        stateless! { $(#[$doc])* $name: Global<Self> = Global(PhantomData), over Self, $info }
+        stateless! { $(#[$doc])* $name: Self = Self, over Self, $info }
 
         impl Library for $name {
             type Alloc = $alloc;

@@ -25,7 +25,7 @@ const BLOCKS: f64 = 200.0;
 const KEPT_ONE_IN: u64 = 20;
 /// The number of turns. Frame `n` has the turn `n % TURNS`. A block is freed before its turn comes
 /// again.
-pub(crate) const TURNS: usize = 4;
+const TURNS: usize = 4;
 /// The number of entries in the tables of sizes and lifetimes.
 const TABLE: usize = 4096;
 /// The number of entries in the tables of counts.
@@ -45,19 +45,14 @@ struct FrameBlock {
     turn: u8,
 }
 
-/// The tables that determine the allocations of each frame.
-struct Tables {
+/// The state of the frames: the tables that determine their allocations, the blocks that outlive
+/// their frame, and room for the other blocks of a step.
+struct Frames {
     sizes: Box<[u16; TABLE]>,
     /// The number of frames for which a block outlives its own frame, mostly 0.
     lives: Box<[u8; TABLE]>,
     counts: Box<[u16; COUNTS]>,
     chunks: Box<[u16; COUNTS]>,
-}
-
-/// The state of the frames: the tables, the blocks that outlive their frame, and room for the other
-/// blocks of a step.
-pub(crate) struct Frames {
-    tables: Tables,
     /// The blocks that outlive their frame, by the turn in which they are freed.
     kept: [Vec<FrameBlock>; TURNS],
     scratch: Vec<FrameBlock>,
@@ -67,7 +62,7 @@ pub(crate) struct Frames {
 
 impl Frames {
     /// Creates the state before the first frame.
-    pub(crate) fn new(seed: u64) -> Self {
+    fn new(seed: u64) -> Self {
         let mut rng = stream(seed, 14);
         let mut lives = Box::new([0; TABLE]);
         lives.fill_with(|| {
@@ -77,9 +72,10 @@ impl Frames {
         let most = counts.iter().copied().max().unwrap_or(0);
         let (low, high) = CHUNKS;
         let chunks = draws::uniform::<COUNTS>(seed, low, high);
-        let tables = Tables { sizes: draws::uniform(seed, 16, 512), lives, counts, chunks };
+        let sizes = draws::uniform(seed, 16, 512);
         let kept = [(); TURNS].map(|()| Vec::with_capacity(STEPS * usize::from(most)));
-        Self { tables, kept, scratch: Vec::with_capacity(usize::from(most)), frame: 0, block: 0 }
+        let scratch = Vec::with_capacity(usize::from(most));
+        Self { sizes, lives, counts, chunks, kept, scratch, frame: 0, block: 0 }
     }
 }
 
@@ -104,17 +100,17 @@ unsafe fn end<R: RawAlloc + Copy>(alloc: R, block: FrameBlock, sum: &mut u64) {
 ///
 /// The caller must pass the same allocators in every call with this state.
 #[inline(never)]
-pub(crate) unsafe fn frame<R: RawAlloc + Copy>(allocs: &[R; TURNS], state: &mut Frames) -> u64 {
+unsafe fn frame<R: RawAlloc + Copy>(allocs: &[R; TURNS], state: &mut Frames) -> u64 {
     let mut sum = 0;
     let now = state.frame;
     let turn = now % TURNS;
     let alloc = allocs[turn];
     let mut list = List::new_in(BlockHandle::<_, true>(alloc));
-    let chunks = usize::from(state.tables.chunks[now % COUNTS]);
+    let chunks = usize::from(state.chunks[now % COUNTS]);
     for step in 0..STEPS {
-        for _ in 0..state.tables.counts[(now * STEPS + step) % COUNTS] {
+        for _ in 0..state.counts[(now * STEPS + step) % COUNTS] {
             let index = state.block % TABLE;
-            let (size, life) = (state.tables.sizes[index], usize::from(state.tables.lives[index]));
+            let (size, life) = (state.sizes[index], usize::from(state.lives[index]));
             // SAFETY: sizes start at 16.
             let at = unsafe { alloc.alloc(layout(usize::from(size), 8)) };
             let block = FrameBlock { at, size, tag: state.block as u8, turn: turn as u8 };

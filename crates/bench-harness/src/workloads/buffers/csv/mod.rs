@@ -12,7 +12,7 @@ use csv::ByteRecord;
 
 use self::table::{COLUMNS, ROWS};
 use super::{digest, verify};
-use crate::buffers::{Demand, OrHeap, Readable, Source, give};
+use crate::buffers::{OrHeap, Readable, Source, give};
 use crate::tally;
 use crate::workloads::{Cell, Context, StateCell, each, litter, mix};
 
@@ -124,8 +124,7 @@ fn stream<S: Source>(source: &mut S, window: &mut RowWindow<S::Buf>, table: &Csv
 pub(crate) fn cell<S: Source>(littered: bool, context: &Context) -> Box<dyn Cell> {
     let table = CsvTable::shared();
     litter::scatter::<S::Backing>(littered, || litter::of_lengths(table.window()), context.seed);
-    let demand = Demand { largest: table.largest, buffers: table.fields_alive, bytes: table.bytes_alive };
-    let (rows, source) = (table.rows, S::create(&demand));
+    let (rows, source) = (table.rows, S::create(&table.demand));
     let run = |(window, source, table): &mut (RowWindow<S::Buf>, S, Arc<CsvTable>), units| {
         each(units, || stream(source, window, table))
     };
@@ -142,14 +141,13 @@ mod tests {
     #[test]
     fn the_window_holds_a_thousand_rows_and_counts_them() {
         let table = CsvTable::generated(5);
-        let demand = Demand { largest: table.largest, buffers: table.fields_alive, bytes: table.bytes_alive };
-        let mut source = Vectors::<System>::create(&demand);
+        let mut source = Vectors::<System>::create(&table.demand);
         let mut window = RowWindow::default();
         stream(&mut source, &mut window, &table);
         assert_eq!(window.groups.iter().sum::<u32>() as usize, ROWS, "every row has a key");
         let first = stream(&mut source, &mut window, &table);
         let alive = window.fields.iter().flatten().count();
-        assert!(alive > ROWS && alive <= table.fields_alive, "{alive} of {}", table.fields_alive);
+        assert!(alive > ROWS && alive <= table.demand.buffers, "{alive} of {}", table.demand.buffers);
         assert_eq!(
             first,
             stream(&mut source, &mut window, &table),

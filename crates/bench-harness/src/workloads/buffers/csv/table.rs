@@ -9,6 +9,7 @@ use std::{env, fs};
 use csv::{ByteRecord, Reader, ReaderBuilder};
 use rand::RngExt;
 
+use crate::buffers::Demand;
 use crate::workloads::draws::stream;
 
 /// The number of rows in the window.
@@ -33,12 +34,8 @@ pub(crate) struct CsvTable {
     pub(crate) rows: usize,
     /// The number of fields that are not empty, in all rows.
     pub(crate) fields: usize,
-    /// The length of the largest field, in bytes.
-    pub(crate) largest: usize,
-    /// The largest number of fields in a window.
-    pub(crate) fields_alive: usize,
-    /// The largest number of bytes in a window.
-    pub(crate) bytes_alive: usize,
+    /// The largest field, and the largest numbers of fields and of bytes in a window.
+    pub(crate) demand: Demand,
 }
 
 impl CsvTable {
@@ -132,9 +129,11 @@ impl CsvTable {
         Some(Self {
             rows: rows.len(),
             fields: rows.iter().map(|row| row.0).sum(),
-            largest,
-            fields_alive: windows.iter().map(|window| window.0).max()?,
-            bytes_alive: windows.iter().map(|window| window.1).max()?,
+            demand: Demand {
+                largest,
+                buffers: windows.iter().map(|window| window.0).max()?,
+                bytes: windows.iter().map(|window| window.1).max()?,
+            },
             text,
         })
     }
@@ -201,7 +200,7 @@ mod tests {
         assert_eq!(table.text, CsvTable::generated(3).text);
         assert_ne!(table.text, CsvTable::generated(4).text);
         assert_eq!(table.rows, ROWS * FILES.len());
-        assert!(table.fields_alive > 4 * ROWS && table.fields_alive < table.fields, "{table:?}");
+        assert!(table.demand.buffers > 4 * ROWS && table.demand.buffers < table.fields, "{table:?}");
     }
 
     #[test]
