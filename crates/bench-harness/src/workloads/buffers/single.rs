@@ -27,7 +27,7 @@ fn heap(capacity: usize) -> Vec<u8> {
     Vec::with_capacity(capacity)
 }
 
-/// Writes into a buffer and drops it.
+/// Writes 16 bytes to a buffer and drops it.
 #[inline(always)]
 fn write_and_drop<S: Source>(mut buffer: impl Buffer, tag: u64, sum: &mut u64) {
     buffer.write(&mark(tag));
@@ -35,14 +35,17 @@ fn write_and_drop<S: Source>(mut buffer: impl Buffer, tag: u64, sum: &mut u64) {
     give(buffer);
 }
 
-/// Takes a buffer of `CAPACITY` bytes, writes 16 and drops it, `ops` times.
+/// Takes a buffer of `CAPACITY` bytes and passes it to [`share_and_drop`] if `SHARED` is `true`, and
+/// to [`write_and_drop`] otherwise, `ops` times.
 #[inline(never)]
-fn fixed<S: Source, const CAPACITY: usize>(source: &mut S, ops: u64) -> u64 {
+fn fixed<S: Source, const CAPACITY: usize, const SHARED: bool>(source: &mut S, ops: u64) -> u64 {
     let mut sum = 0;
     for tag in 0..ops {
         // SAFETY: there is one buffer at a time, of the announced size.
         match unsafe { source.take(CAPACITY) } {
+            Some(buffer) if SHARED => share_and_drop::<S>(buffer, tag, &mut sum),
             Some(buffer) => write_and_drop::<S>(buffer, tag, &mut sum),
+            None if SHARED => share_and_drop::<S>(heap(CAPACITY), tag, &mut sum),
             None => write_and_drop::<S>(heap(CAPACITY), tag, &mut sum),
         }
     }
@@ -71,7 +74,7 @@ fn extend<S: Source>(source: &mut S, ops: u64) -> u64 {
     sum
 }
 
-/// Writes into a buffer, freezes it, clones its handle four times and drops all handles.
+/// Writes 16 bytes to a buffer, freezes it, clones its handle four times and drops all handles.
 ///
 /// The clones are not in an array, because in some builds the compiler would copy the array on the
 /// stack, which costs as much as the clones.
@@ -92,21 +95,6 @@ fn share_and_drop<S: Source>(mut buffer: impl Buffer, tag: u64, sum: &mut u64) {
     give(fourth);
 }
 
-/// Takes a buffer of 64 bytes, writes 16, freezes it, clones its handle four times and drops all
-/// handles, `ops` times.
-#[inline(never)]
-fn freeze<S: Source>(source: &mut S, ops: u64) -> u64 {
-    let mut sum = 0;
-    for tag in 0..ops {
-        // SAFETY: there is one buffer at a time, of the announced size.
-        match unsafe { source.take(LINE) } {
-            Some(buffer) => share_and_drop::<S>(buffer, tag, &mut sum),
-            None => share_and_drop::<S>(heap(LINE), tag, &mut sum),
-        }
-    }
-    sum
-}
-
 fn boxed<S: Source>(largest: usize, run: fn(&mut S, u64) -> u64) -> Box<dyn Cell> {
     StateCell::refusing(1, S::create(&Demand::of(1, largest)), run, S::refused)
 }
@@ -117,7 +105,7 @@ fn boxed<S: Source>(largest: usize, run: fn(&mut S, u64) -> u64) -> Box<dyn Cell
 ///
 /// Panics if there is no workload of buffers of this capacity.
 pub(crate) fn fixed_cell<S: Source>(capacity: usize) -> Box<dyn Cell> {
-    by_const!(capacity, [64, 256, 4096], CAPACITY => boxed::<S>(CAPACITY, fixed::<S, CAPACITY>))
+    by_const!(capacity, [64, 256, 4096], CAPACITY => boxed::<S>(CAPACITY, fixed::<S, CAPACITY, false>))
 }
 
 /// Builds a cell of buffers that grow.
@@ -127,5 +115,5 @@ pub(crate) fn extend_cell<S: Source>() -> Box<dyn Cell> {
 
 /// Builds a cell of buffers that are frozen and shared.
 pub(crate) fn freeze_cell<S: Source>() -> Box<dyn Cell> {
-    boxed::<S>(LINE, freeze::<S>)
+    boxed::<S>(LINE, fixed::<S, LINE, true>)
 }
