@@ -73,21 +73,23 @@ fn died(bytes: usize) {
     LIVE.fetch_sub(bytes as u64, Relaxed);
 }
 
-/// A contender whose calls are counted. Workloads over it verify the bytes that they wrote.
+/// A contender, a reference to one or a pool whose calls are counted. Workloads over it verify the
+/// bytes that they wrote.
+#[derive(Clone, Copy)]
 pub(crate) struct Counted<C>(C);
 
 impl<C: Contender> Contender for Counted<C> {
     const INFO: Info = C::INFO;
     type Metered = Self;
     type Backing = C::Backing;
-    type Ref<'a> = CountedRef<C::Ref<'a>>;
+    type Ref<'a> = Counted<C::Ref<'a>>;
 
     fn create() -> Self {
         Self(C::create())
     }
 
     fn by_ref(&self) -> Self::Ref<'_> {
-        CountedRef(self.0.by_ref())
+        Counted(self.0.by_ref())
     }
 
     fn reset(&mut self) {
@@ -99,12 +101,8 @@ impl<C: Contender> Contender for Counted<C> {
     }
 }
 
-/// The reference to a [`Counted`] contender.
-#[derive(Clone, Copy)]
-pub(crate) struct CountedRef<R>(R);
-
 // SAFETY: every call is forwarded to the contender's own reference, which upholds the contract.
-unsafe impl<R: RawAlloc> RawAlloc for CountedRef<R> {
+unsafe impl<R: RawAlloc> RawAlloc for Counted<R> {
     const CHECKED: bool = true;
 
     unsafe fn raw_alloc(&self, layout: Layout) -> *mut u8 {
