@@ -6,7 +6,7 @@ use allocator_api2::vec::Vec;
 
 use crate::blocks::{BlockHandle, Contender, RawAlloc};
 use crate::tally;
-use crate::workloads::{Cell, StateCell, mix};
+use crate::workloads::{Cell, StateCell, each, mix, stretches};
 
 /// The approximate number of elements that are pushed between two resets of an arena.
 const BETWEEN_RESETS: u64 = 4096;
@@ -52,17 +52,13 @@ pub(crate) fn cell<C: Contender>(n: u32, exact: bool) -> Box<dyn Cell> {
     StateCell::boxed(1, (C::create(), n, exact), |(alloc, n, exact), units| {
         let n = black_box(*n);
         let between_resets = (BETWEEN_RESETS / u64::from(n)).max(1);
-        let mut sum = 0;
-        let mut left = units;
-        while left > 0 {
-            let vectors = left.min(between_resets);
-            for _ in 0..vectors {
+        stretches(units, between_resets, |vectors| {
+            let sum = each(vectors, || {
                 let alloc = alloc.by_ref();
-                sum = mix(sum, if *exact { reserve_exact(alloc, n) } else { push(alloc, n) });
-            }
+                if *exact { reserve_exact(alloc, n) } else { push(alloc, n) }
+            });
             alloc.reset();
-            left -= vectors;
-        }
-        sum
+            sum
+        })
     })
 }
