@@ -37,8 +37,7 @@ pub(crate) trait NodeFamily: Sized + 'static {
 
     fn create() -> Self;
 
-    /// Creates the pool for nodes of type `T`. The pool must not be used after the family is
-    /// dropped or reset.
+    /// Creates the pool for nodes of type `T`. The pool may outlive the family.
     fn pool<T: Node>(&self) -> Self::Pool<T>;
 
     /// Frees everything at once, if the contender can do so and all pools of this family have been

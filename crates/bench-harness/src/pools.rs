@@ -25,8 +25,7 @@ pub(crate) unsafe trait RawPool<T>: Sized + 'static {
     ///
     /// # Safety
     ///
-    /// If a family made the pool, the family must still exist. The handle must not be used,
-    /// dereferenced or dropped after the pool or its family is dropped or reset.
+    /// The handle must not be used, dereferenced or dropped after the pool is dropped or reset.
     unsafe fn raw_put(&self, value: T) -> Option<Self::Handle>;
 
     /// Passes a reference to the value of `handle` to `look`, and returns the result of `look`.

@@ -5,38 +5,31 @@ mod cpp;
 mod heap;
 
 pub(crate) use self::heap::NodeHeap;
-use super::blocks::{
-    Blink, BumpScope, Bumpalo, OurOneRing, OurPooled, OurRing, UpstreamOneRing, UpstreamRing, Void,
-};
-use super::objects::{
-    Multitude, OurArena, OurPool, OurShared, Plurality, Textbook, Typed, TypedArena, UpstreamArena,
-    UpstreamPool, UpstreamShared,
-};
-use super::{Entry, nodes as entry, registry};
+use super::{Entry, blocks, nodes as entry, objects, registry};
 
 /// Returns the contenders in the order of the tables.
 pub(super) fn all() -> Vec<Entry> {
     let mut all = registry! {
-        entry, NodeHeap<Void>, NodeHeap;
-        PEERS "bumpalo": NodeHeap<Bumpalo>,
-        MORE_PEERS "bump-scope": NodeHeap<BumpScope>,
-        MORE_PEERS "blink-alloc": NodeHeap<Blink>,
-        PEERS "textbook": Textbook,
-        PEERS "typed-arena": TypedArena,
-        MORE_PEERS "multitude": Multitude,
-        MORE_PEERS "plurality": Plurality,
-        PEERS "upstream-pool": UpstreamPool,
-        PEERS "upstream-arena": UpstreamArena,
-        PEERS "upstream-shared": UpstreamShared,
-        PEERS "upstream-ring": NodeHeap<UpstreamRing>,
-        PEERS "upstream-one-ring": NodeHeap<UpstreamOneRing>,
-        OURS "ring": NodeHeap<OurRing>,
-        OURS "one-ring": NodeHeap<OurOneRing>,
-        OURS "pool": OurPool,
-        OURS "arena": OurArena,
-        OURS "shared": OurShared,
-        OURS "typed-pool": Typed,
-        OURS "pooled-allocator": NodeHeap<OurPooled>,
+        entry, NodeHeap<blocks::Void>, NodeHeap;
+        PEERS "bumpalo": NodeHeap<blocks::Bumpalo>,
+        MORE_PEERS "bump-scope": NodeHeap<blocks::BumpScope>,
+        MORE_PEERS "blink-alloc": NodeHeap<blocks::Blink>,
+        PEERS "textbook": objects::Textbook,
+        PEERS "typed-arena": objects::TypedArena,
+        MORE_PEERS "multitude": objects::Multitude,
+        MORE_PEERS "plurality": objects::Plurality,
+        PEERS "upstream-pool": objects::UpstreamPool,
+        PEERS "upstream-arena": objects::UpstreamArena,
+        PEERS "upstream-shared": objects::UpstreamShared,
+        PEERS "upstream-ring": NodeHeap<blocks::UpstreamRing>,
+        PEERS "upstream-one-ring": NodeHeap<blocks::UpstreamOneRing>,
+        OURS "ring": NodeHeap<blocks::OurRing>,
+        OURS "one-ring": NodeHeap<blocks::OurOneRing>,
+        OURS "pool": objects::OurPool,
+        OURS "arena": objects::OurArena,
+        OURS "shared": objects::OurShared,
+        OURS "typed-pool": objects::Typed,
+        OURS "pooled-allocator": NodeHeap<blocks::OurPooled>,
     };
     all.extend(cpp::all());
     all

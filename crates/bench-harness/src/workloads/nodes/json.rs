@@ -24,10 +24,6 @@ impl<F: NodeFamily> Clone for NodeStorage<F> {
 }
 
 impl<F: NodeFamily> NodeStorage<F> {
-    fn of(family: &F) -> Self {
-        Self(Rc::new(family.pool()))
-    }
-
     /// Frees all nodes below `node`, and drops `node` itself.
     ///
     /// # Safety
@@ -99,21 +95,18 @@ pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn 
     let held = || vec![(Layout::new::<JsonNode<NodeStorage<F>>>(), document.nodes - 1)];
     litter::scatter::<F::Backing>(littered, held, context.seed);
     let nodes = document.nodes as usize;
-    // The pool is made on first use and again after each reset. It is dropped before its family.
-    let state = (None::<NodeStorage<F>>, F::create(), document);
-    StateCell::boxed(nodes, state, |(pool, family, document), units| {
+    let pool = NodeStorage::<F>(Rc::new(F::create().pool()));
+    StateCell::boxed(nodes, (pool, document), |(pool, document), units| {
         let mut sum = 0;
         for _ in 0..units {
-            match round_trip(pool.get_or_insert_with(|| NodeStorage::of(family)), &document.text) {
+            match round_trip(pool, &document.text) {
                 Ok(walked) => sum = walked,
                 // The document was valid when it was loaded, so its memory changed during the
                 // parse.
                 Err(_) => tally::damaged(),
             }
-            if !F::INFO.caps.free_individually {
-                *pool = None;
-                family.reset();
-            }
+            // The tree was dropped, so nothing else has the pool.
+            Rc::get_mut(&mut pool.0).map(RawPool::reset);
         }
         sum
     })

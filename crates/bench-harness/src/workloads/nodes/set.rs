@@ -128,14 +128,12 @@ pub(crate) fn keys(seed: u64, n: usize) -> Box<[u32]> {
 /// instead erases the keys individually and inserts them again.
 pub(crate) fn cell<F: NodeFamily>(n: usize, again: bool, context: &Context) -> Box<dyn Cell> {
     const { assert!(Layout::new::<SetEntry<F>>().size() == 16, "a link and a number, for all contenders alike") };
-    let family = F::create();
     let keys = keys(context.seed, n);
-    let mut set = Set::new(&family, n);
+    let mut set = Set::new(&F::create(), n);
     if again {
         fill(&mut set, &keys);
     }
-    // The set is dropped before the family of its pool.
-    StateCell::boxed(n, (set, family, keys, again), |(set, _, keys, again), units| {
+    StateCell::boxed(n, (set, keys, again), |(set, keys, again), units| {
         let mut sum = 0;
         for _ in 0..units {
             let erased = if *again { drain(set, keys) } else { 0 };
@@ -161,9 +159,8 @@ mod tests {
     use crate::contenders::objects::Textbook;
 
     fn agrees_with_std<F: NodeFamily>() {
-        let family = F::create();
         // There are few buckets for many keys, so chains are long.
-        let mut set = Set::<F>::new(&family, 64);
+        let mut set = Set::<F>::new(&F::create(), 64);
         let mut oracle = HashSet::new();
         let mut rng = stream(11, 0);
         for _ in 0..20_000 {

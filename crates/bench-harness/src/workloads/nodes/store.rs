@@ -197,10 +197,8 @@ pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn 
     let keys = words.keys.len() as u64;
     let held = || vec![(Layout::new::<TreapEntry<F>>(), keys), (Layout::new::<TreapValue>(), keys)];
     litter::scatter::<F::Backing>(littered, held, context.seed);
-    let family = F::create();
     let accesses = words.accesses.len() + words.sweep.len();
-    // The store is dropped before the family of its pools.
-    StateCell::boxed(accesses, (Treap::new(&family), family, words), |(store, _, words), units| {
+    StateCell::boxed(accesses, (Treap::new(&F::create()), words), |(store, words), units| {
         each(units, || serve(store, words))
     })
 }
@@ -218,8 +216,7 @@ mod tests {
     use crate::workloads::draws::stream;
 
     fn agrees_with_std<F: NodeFamily>() {
-        let family = F::create();
-        let mut store = Treap::<F>::new(&family);
+        let mut store = Treap::<F>::new(&F::create());
         let mut oracle = BTreeMap::new();
         let mut rng = stream(5, 0);
         for i in 0..20_000 {

@@ -20,9 +20,7 @@ use crate::workloads::{Cell, Context, StateCell, each, litter};
 /// A tree that is built once and visited in every unit.
 struct TreeVisits<F: NodeFamily> {
     roots: List<F, Item<F>>,
-    // The pools are dropped before their family.
     pools: Pools<F>,
-    _family: F,
 }
 
 impl<F: NodeFamily> Drop for TreeVisits<F> {
@@ -49,8 +47,7 @@ fn prepare<F: NodeFamily>(littered: bool, context: &Context) -> Arc<Syntax> {
 pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn Cell> {
     let syntax = prepare::<F>(littered, context);
     let nodes = syntax.nodes() as usize;
-    // The pools are made on first use and again after each reset. They are dropped before their
-    // family.
+    // The pools are made on first use and again after each reset.
     let state = (None::<Pools<F>>, F::create(), syntax);
     StateCell::boxed(nodes, state, |(pools, family, syntax), units| {
         each(units, || {
@@ -76,10 +73,9 @@ pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn 
 /// visits the tree in each unit. The time of a visit shows how close together the nodes are.
 pub(crate) fn visits<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn Cell> {
     let syntax = prepare::<F>(littered, context);
-    let family = F::create();
-    let pools = Pools::of(&family);
+    let pools = Pools::of(&F::create());
     let roots = lower(&pools, &syntax.events);
-    let tree = TreeVisits { roots, pools, _family: family };
+    let tree = TreeVisits { roots, pools };
     StateCell::boxed(syntax.nodes() as usize, tree, |tree, units| each(units, || visit::<F>(&tree.roots).sum))
 }
 
