@@ -2,7 +2,6 @@
 //! cell that run at the same time.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
@@ -14,24 +13,12 @@ use crate::os;
 /// The panic message if the second thread ended too early.
 pub(super) const GONE: &str = "the second thread ended early";
 
-/// A contender that several threads share.
-pub(super) struct AcrossThreads<P>(pub(super) Arc<P>);
-
-// SAFETY: the `Need` of a cell with several threads admits only contenders whose card lets these
-// threads make or drop items. The value itself is dropped after the other threads have been joined.
-unsafe impl<P> Send for AcrossThreads<P> {}
-
-impl<P> Clone for AcrossThreads<P> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-
-/// A collection of items that one thread sends to another.
+/// A contender that several threads share, or items that one thread sends to another.
+#[derive(Clone)]
 pub(super) struct Travelling<I>(pub(super) I);
 
-// SAFETY: the `Need` of a workload that sends items admits only contenders whose card lets any
-// thread drop them.
+// SAFETY: the `Need` of a cell with several threads admits only contenders whose card lets these
+// threads make or drop items. A contender is dropped after the other threads have been joined.
 unsafe impl<I> Send for Travelling<I> {}
 
 /// A barrier at which threads wait for each other before they start. Waiting threads spin at first,
@@ -72,9 +59,7 @@ pub(super) fn spawn<R: Send + 'static>(
     work: Box<dyn FnOnce() -> R + Send>,
 ) -> JoinHandle<R> {
     std::thread::spawn(move || {
-        if let Some(cpu) = cpu {
-            os::pin(cpu);
-        }
+        cpu.map(os::pin);
         work()
     })
 }
@@ -82,9 +67,7 @@ pub(super) fn spawn<R: Send + 'static>(
 /// Runs `work` on a new thread, pinned to `cpu` if there is one, and waits for its end.
 pub(super) fn run_on(cpu: Option<usize>, work: Box<dyn FnOnce() + Send + '_>) {
     let body = move || {
-        if let Some(cpu) = cpu {
-            os::pin(cpu);
-        }
+        cpu.map(os::pin);
         work();
     };
     std::thread::scope(|scope| scope.spawn(body).join()).expect("the thread ended well");

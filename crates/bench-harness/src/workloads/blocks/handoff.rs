@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::layout;
 use crate::blocks::{Contender, RawAlloc};
 use crate::tally;
-use crate::workloads::crew::{AcrossThreads, Twice};
+use crate::workloads::crew::{Travelling, Twice};
 use crate::workloads::handoff::HandingOver;
 use crate::workloads::{Cell, Context};
 
@@ -17,9 +17,9 @@ const SIZE: usize = 64;
 fn hand_over<C: Contender>(n: usize, in_flight: usize, cpu: Option<usize>) -> impl Cell + 'static {
     let mut alloc = C::create();
     alloc.expect_live((in_flight + 2) * n * SIZE);
-    let alloc = AcrossThreads(Arc::new(alloc));
+    let alloc = Travelling(Arc::new(alloc));
     let theirs = alloc.clone();
-    let produce = |alloc: &mut AcrossThreads<C>, tag: u64| {
+    let produce = |alloc: &mut Travelling<Arc<C>>, tag: u64| {
         // SAFETY: the size is not zero.
         let block = unsafe { alloc.0.by_ref().alloc(layout(SIZE, 8)) };
         // SAFETY: the block is aligned to eight and has room for a word. The store is atomic, since

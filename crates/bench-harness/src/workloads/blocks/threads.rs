@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::BlockStock;
 use crate::blocks::Contender;
-use crate::workloads::crew::{AcrossThreads, Meeting, Travelling, spawn};
+use crate::workloads::crew::{Meeting, Travelling, spawn};
 use crate::workloads::slots::{SizeSpread, Slots};
 use crate::workloads::stock::LiveItems;
 use crate::workloads::{Cell, Context, StateCell, each, mix};
@@ -24,7 +24,7 @@ type Array = Travelling<Slots<*mut u8>>;
 
 struct BlockGenerations<C: Contender> {
     arrays: Vec<Array>,
-    alloc: AcrossThreads<C>,
+    alloc: Travelling<Arc<C>>,
     second_cpu: Option<usize>,
 }
 
@@ -34,7 +34,7 @@ impl<C: Contender> BlockGenerations<C> {
     fn next(&mut self) -> u64 {
         let meeting = Arc::new(Meeting::new(self.arrays.len()));
         let start = |(index, array): (usize, Array)| {
-            let theirs = AcrossThreads(Arc::clone(&self.alloc.0));
+            let theirs = Travelling(Arc::clone(&self.alloc.0));
             // The first thread stays on this processor, the second moves to the other one, and so
             // on alternately.
             let cpu = self.second_cpu.filter(|_| index % 2 == 1);
@@ -70,7 +70,7 @@ impl<C: Contender> Drop for BlockGenerations<C> {
 
 /// Builds a cell of `threads` threads at a time.
 pub(crate) fn cell<C: Contender>(threads: usize, context: &Context) -> Box<dyn Cell> {
-    let alloc = AcrossThreads(Arc::new(C::create()));
+    let alloc = Travelling(Arc::new(C::create()));
     let fill = |thread| {
         let seed = context.seed + thread;
         let mut stock = BlockStock(Arc::clone(&alloc.0));

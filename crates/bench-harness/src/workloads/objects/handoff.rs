@@ -5,19 +5,19 @@ use std::sync::Arc;
 use super::verify;
 use crate::objects::{Maker, Object, WordObject};
 use crate::pools::RawPool;
-use crate::workloads::crew::{AcrossThreads, Twice};
+use crate::workloads::crew::{Travelling, Twice};
 use crate::workloads::handoff::HandingOver;
 use crate::workloads::{Cell, Context, by_const};
 
 fn hand_over<T: Object, P: RawPool<T>>(
-    pool: AcrossThreads<P>,
+    pool: Travelling<Arc<P>>,
     n: usize,
     in_flight: usize,
     cpu: Option<usize>,
 ) -> impl Cell + 'static {
     let theirs = pool.clone();
     // SAFETY: the consumer drops the object before the pool ends.
-    let produce = |pool: &mut AcrossThreads<P>, tag| unsafe { pool.0.put(T::new(tag)) };
+    let produce = |pool: &mut Travelling<Arc<P>>, tag| unsafe { pool.0.put(T::new(tag)) };
     HandingOver::new((pool, produce, |_| 0), n, in_flight, cpu, move |handle: P::Handle, tag, sum| {
         let theirs = &theirs;
         // SAFETY: `theirs` is the producer's pool, which made the object with this tag, and the
@@ -31,10 +31,10 @@ fn hand_over<T: Object, P: RawPool<T>>(
 }
 
 /// Makes a pool for at most `most` live objects.
-fn pool<T: Object, M: Maker>(most: usize) -> AcrossThreads<impl RawPool<T>> {
+fn pool<T: Object, M: Maker>(most: usize) -> Travelling<Arc<impl RawPool<T>>> {
     let mut pool = M::make::<T>(most);
     pool.expect_live(most);
-    AcrossThreads(Arc::new(pool))
+    Travelling(Arc::new(pool))
 }
 
 /// Builds a cell whose batches have `n` objects of `words` words, with at most `in_flight` batches

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use crate::objects::{Counter, Maker, Object};
 use crate::pools::RawPool;
-use crate::workloads::crew::{AcrossThreads, GONE, Mate, Meeting};
+use crate::workloads::crew::{GONE, Mate, Meeting, Travelling};
 use crate::workloads::travel::vec_channel;
 use crate::workloads::{Cell, Context, StateCell};
 
@@ -56,7 +56,7 @@ fn scratch<P: RawPool<Counter>>(pool: &P, first: Option<P::Handle>, objects: u64
 /// Builds a cell of the passive variant if `passive` is `true`, and of the active variant
 /// otherwise.
 pub(crate) fn cell<M: Maker>(passive: bool, context: &Context) -> Box<dyn Cell> {
-    let pool = AcrossThreads(Arc::new(M::make::<Counter>(4)));
+    let pool = Travelling(Arc::new(M::make::<Counter>(4)));
     let meeting = Arc::new(Meeting::new(2));
     let theirs = Arc::clone(&meeting);
     let (gifts, given) = vec_channel(1);

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use super::batch::{batch, room};
 use crate::objects::{Maker, Object, WordObject};
 use crate::pools::RawPool;
-use crate::workloads::crew::{AcrossThreads, Mate, Meeting, Travelling, run_on};
+use crate::workloads::crew::{Mate, Meeting, Travelling, run_on};
 use crate::workloads::{Cell, Context, StateCell, each, mix};
 
 /// Builds a cell of two threads with `n` objects of 40 bytes each. The time per operation is the
 /// time of one object on one thread while the other thread does the same.
 pub(crate) fn at_once<M: Maker>(n: usize, context: &Context) -> Box<dyn Cell> {
     type T = WordObject<5>;
-    let pool = AcrossThreads(Arc::new(M::make::<T>(2 * n)));
+    let pool = Travelling(Arc::new(M::make::<T>(2 * n)));
     let meeting = Arc::new(Meeting::new(2));
     let theirs = Arc::clone(&meeting);
     let their_pool = pool.clone();
@@ -39,7 +39,7 @@ pub(crate) fn at_once<M: Maker>(n: usize, context: &Context) -> Box<dyn Cell> {
 struct ObjectGenerations<T: Object, P: RawPool<T>> {
     left: Vec<P::Handle>,
     n: usize,
-    pool: AcrossThreads<P>,
+    pool: Travelling<Arc<P>>,
     cpu: Option<usize>,
     objects: PhantomData<T>,
 }
@@ -47,7 +47,7 @@ struct ObjectGenerations<T: Object, P: RawPool<T>> {
 impl<T: Object, P: RawPool<T>> ObjectGenerations<T, P> {
     /// Starts a thread that replaces every object, and waits for that thread.
     fn next(&mut self) -> u64 {
-        let theirs = AcrossThreads(Arc::clone(&self.pool.0));
+        let theirs = Travelling(Arc::clone(&self.pool.0));
         let mut left = Travelling(core::mem::take(&mut self.left));
         let (n, mut sum, travelling) = (self.n, 0, &mut left);
         let work = || {
@@ -87,7 +87,7 @@ impl<T: Object, P: RawPool<T>> Drop for ObjectGenerations<T, P> {
 /// that the previous one made.
 pub(crate) fn generations<M: Maker>(n: usize, context: &Context) -> Box<dyn Cell> {
     type T = WordObject<5>;
-    let pool = AcrossThreads(Arc::new(M::make::<T>(n + 1)));
+    let pool = Travelling(Arc::new(M::make::<T>(n + 1)));
     let mut objects =
         ObjectGenerations { left: Vec::new(), n, pool, cpu: context.second_cpu, objects: PhantomData::<T> };
     objects.next();
