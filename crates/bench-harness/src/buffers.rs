@@ -7,7 +7,9 @@
 //! The compiler must assume that other code knows the address, so it can remove neither the pair
 //! nor the written bytes.
 
+use core::cell::Cell;
 use core::hint::black_box;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
 use crate::blocks::Contender;
@@ -120,11 +122,6 @@ pub(crate) unsafe trait Source: Sized + 'static {
         Some(buffer)
     }
 
-    /// Returns the number of requests that the source refused and the heap served instead.
-    fn refused(&self) -> u64 {
-        0
-    }
-
     /// Takes a buffer of `capacity` bytes for a workload, and hides its address from the optimiser.
     /// Returns `None` if the source refuses. The workload then takes a buffer from the heap on a
     /// separate path, as a user's program would.
@@ -171,6 +168,36 @@ pub(crate) unsafe trait Source: Sized + 'static {
     }
 }
 
+thread_local! {
+    /// The number of requests of this thread that a source refused and the heap served instead.
+    static REFUSED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The numbers that threads have published.
+static PUBLISHED: AtomicU64 = AtomicU64::new(0);
+
+/// Returns the number of requests of this thread that a source refused and the heap served instead,
+/// and of those that other threads have published.
+pub(crate) fn refused() -> u64 {
+    REFUSED.get() + PUBLISHED.load(Relaxed)
+}
+
+/// Makes the refused requests of this thread visible to others.
+pub(crate) fn publish_refused() {
+    let refused = REFUSED.take();
+    if refused > 0 {
+        PUBLISHED.fetch_add(refused, Relaxed);
+    }
+}
+
+/// Returns an empty vector with this capacity, for a buffer that the source refused.
+#[cold]
+#[inline(never)]
+pub(crate) fn heap(capacity: usize) -> Vec<u8> {
+    REFUSED.set(REFUSED.get() + 1);
+    Vec::with_capacity(capacity)
+}
+
 /// A buffer that a workload keeps: from the source, or from the heap if the source refused the
 /// request.
 pub(crate) enum OrHeap<B> {
@@ -184,7 +211,9 @@ impl<B> OrHeap<B> {
     #[cold]
     #[inline(never)]
     fn gone_to(pieces: &[&[u8]]) -> Self {
-        Self::Heap(pieces.concat())
+        let mut buffer = heap(pieces.iter().map(|piece| piece.len()).sum());
+        pieces.iter().for_each(|piece| buffer.extend_from_slice(piece));
+        Self::Heap(buffer)
     }
 }
 

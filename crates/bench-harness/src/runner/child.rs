@@ -22,7 +22,7 @@ use crate::workloads::blocks::json::Document;
 use crate::workloads::draws::stream;
 use crate::workloads::nodes::Sources;
 use crate::workloads::{AloneOrder, Cell, Context, Load, WorkloadSpec, catalogue};
-use crate::{backing, os, tally};
+use crate::{backing, buffers, os, tally};
 
 /// The number of warm-up rounds. If samples are so long that the budget does not allow all planned
 /// rounds, only the first warm-up round runs.
@@ -177,7 +177,7 @@ impl Child<'_> {
         };
         found.size = Some(SampleSize { units, ops_per_unit: cells[0].ops_per_unit() });
 
-        let refused_before: Vec<u64> = cells.iter().map(|cell| cell.refused()).collect();
+        let mut refusals = vec![0; cells.len()];
         let samples = &mut found.samples;
         let mut order: Vec<usize> = (0..cells.len()).collect();
         let mut planned = self.job.rounds as i32;
@@ -190,7 +190,9 @@ impl Child<'_> {
             let start = samples.len();
             for &index in &order {
                 turn.of(self.entries[index].key)?;
+                let refused = buffers::refused();
                 samples.push(self.sample(index, &mut *cells[index], units, round));
+                refusals[index] += buffers::refused() - refused;
             }
             let steal = os::steal().zip(before).map(|(after, before)| after.saturating_sub(before));
             samples[start..].iter_mut().for_each(|sample| sample.steal = steal);
@@ -213,8 +215,8 @@ impl Child<'_> {
         }
         let units = units * (samples.len() / order.len()) as u64;
         let asked = self.spec.asked(units).unwrap_or(units) - self.spec.asked(0).unwrap_or(0);
-        for ((entry, cell), before) in self.entries.iter().zip(&cells).zip(refused_before) {
-            let (contender, refused) = (entry.key.to_owned(), cell.refused() - before);
+        for (entry, refused) in self.entries.iter().zip(refusals) {
+            let contender = entry.key.to_owned();
             found.refusals.push(RefusalCount { contender, refused, asked });
         }
         // Each cell is dropped in its contender's turn, because the drop may crash.

@@ -89,8 +89,4 @@ unsafe impl<S: Source> Source for Counted<S> {
         // SAFETY: the caller upholds the callee's contract.
         Some(CountedBuffer { inner: unsafe { self.0.raw_grown(first, counted) }?, life })
     }
-
-    fn refused(&self) -> u64 {
-        self.0.refused()
-    }
 }

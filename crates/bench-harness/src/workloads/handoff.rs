@@ -22,7 +22,6 @@ pub(super) struct HandingOver<S, I, P> {
     empty: VecReceiver<I>,
     contender: S,
     produce: P,
-    refused: fn(&S) -> u64,
     n: usize,
 }
 
@@ -45,10 +44,10 @@ fn empty<I>(batch: &mut Vec<I>, consume: &mut impl FnMut(I, u64)) {
 impl<S, I: 'static, P: FnMut(&mut S, u64) -> I> HandingOver<S, I, P> {
     /// Starts the consumer on `cpu`. A batch has `n` items, and the channel holds at most
     /// `in_flight` batches. `produce` makes the item for a tag. `consume` folds an item into a
-    /// checksum and frees it. `refused` returns the number of requests that the contender refused
-    /// and the heap served instead.
+    /// checksum and frees it.
     pub(super) fn new(
-        (contender, produce, refused): (S, P, fn(&S) -> u64),
+        contender: S,
+        produce: P,
         n: usize,
         in_flight: usize,
         cpu: Option<usize>,
@@ -74,7 +73,7 @@ impl<S, I: 'static, P: FnMut(&mut S, u64) -> I> HandingOver<S, I, P> {
                 sum
             }
         });
-        Self { full, mate, empty: free, contender, produce, refused, n }
+        Self { full, mate, empty: free, contender, produce, n }
     }
 }
 
@@ -91,9 +90,5 @@ impl<S, I: 'static, P: FnMut(&mut S, u64) -> I> Cell for HandingOver<S, I, P> {
 
     fn ops_per_unit(&self) -> u64 {
         self.n as u64
-    }
-
-    fn refused(&self) -> u64 {
-        (self.refused)(&self.contender)
     }
 }

@@ -61,11 +61,6 @@ pub trait Cell {
         1
     }
 
-    /// Returns the number of requests that a bounded contender refused and the heap served instead.
-    fn refused(&self) -> u64 {
-        0
-    }
-
     /// Measures latencies and returns them in nanoseconds. A server answers requests under `load`.
     /// Other workloads run unit after unit for the length of `load`. Returns `None` if the
     /// latencies of the workload are not measured.
@@ -87,23 +82,11 @@ struct StateCell<S> {
     state: S,
     ops_per_unit: u64,
     run: fn(&mut S, u64) -> u64,
-    refused: fn(&S) -> u64,
 }
 
 impl<S: 'static> StateCell<S> {
-    /// Builds a cell whose contender never refuses a request.
     fn boxed(ops_per_unit: usize, state: S, run: fn(&mut S, u64) -> u64) -> Box<dyn Cell> {
-        Self::refusing(ops_per_unit, state, run, |_| 0)
-    }
-
-    /// Builds a cell. `refused` returns the number of refused requests.
-    fn refusing(
-        ops_per_unit: usize,
-        state: S,
-        run: fn(&mut S, u64) -> u64,
-        refused: fn(&S) -> u64,
-    ) -> Box<dyn Cell> {
-        Box::new(Self { state, ops_per_unit: ops_per_unit as u64, run, refused })
+        Box::new(Self { state, ops_per_unit: ops_per_unit as u64, run })
     }
 }
 
@@ -114,10 +97,6 @@ impl<S> Cell for StateCell<S> {
 
     fn ops_per_unit(&self) -> u64 {
         self.ops_per_unit
-    }
-
-    fn refused(&self) -> u64 {
-        (self.refused)(&self.state)
     }
 }
 

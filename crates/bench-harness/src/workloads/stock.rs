@@ -37,12 +37,6 @@ pub(super) trait Stock {
     ///
     /// This stock must have returned the item for this size.
     unsafe fn free(&mut self, item: Self::Item, size: u16);
-
-    /// Returns the number of requests that the contender has refused and that the global heap has
-    /// served instead.
-    fn refused(&self) -> u64 {
-        0
-    }
 }
 
 /// Items that live from one sample to the next.
@@ -84,10 +78,6 @@ impl<S: Stock, L: LiveItems<S>> Cell for Lasting<S, L> {
         let sum = unsafe { items.work(&mut self.stock, units) };
         self.items = Some(items);
         sum
-    }
-
-    fn refused(&self) -> u64 {
-        self.stock.refused()
     }
 }
 

@@ -39,10 +39,7 @@ macro_rules! ring {
         }
 
         $(#[$doc])*
-        pub(crate) struct $ring {
-            ring: $krate::RingAl,
-            refused: u64,
-        }
+        pub(crate) struct $ring($krate::RingAl);
 
         // SAFETY: the ring's documentation guarantees that its buffers do not overlap.
         unsafe impl Source for $ring {
@@ -56,16 +53,12 @@ macro_rules! ring {
             type Buf = $krate::FixedBufMut;
 
             fn create(demand: &Demand) -> Self {
-                Self { ring: $krate::RingAl::new(demand.store()), refused: 0 }
+                Self($krate::RingAl::new(demand.store()))
             }
 
             #[inline(always)]
             unsafe fn raw_take(&mut self, capacity: usize) -> Option<$krate::FixedBufMut> {
-                let buffer = self.ring.fixed(capacity);
-                if buffer.is_none() {
-                    self.refused += 1;
-                }
-                buffer
+                self.0.fixed(capacity)
             }
 
             #[inline(always)]
@@ -74,31 +67,23 @@ macro_rules! ring {
                 first: usize,
                 mut pieces: impl Iterator<Item: AsRef<[u8]>>,
             ) -> Option<$krate::FixedBufMut> {
-                if let Some(mut buffer) = self.ring.extendable(first) {
-                    let mut fits = |piece: &[u8]| buffer.write(piece).unwrap_or(0) == piece.len();
-                    let whole = pieces.all(|piece| fits(piece.as_ref()));
-                    let buffer = buffer.finalize();
-                    if whole {
-                        return Some(buffer);
-                    }
-                }
-                self.refused += 1;
-                None
+                let mut buffer = self.0.extendable(first)?;
+                let mut fits = |piece: &[u8]| buffer.write(piece).unwrap_or(0) == piece.len();
+                let whole = pieces.all(|piece| fits(piece.as_ref()));
+                let buffer = buffer.finalize();
+                whole.then_some(buffer)
             }
 
-            fn refused(&self) -> u64 {
-                self.refused
-            }
         }
     };
 }
 
 ring! {
-    /// The ring of this workspace, and the number of its refusals.
+    /// The ring of this workspace.
     OurBufferRing, ringal, "RingAl", env!("EPHEMERA_VERSION_RINGAL")
 }
 ring! {
-    /// Upstream's ring, and the number of its refusals.
+    /// Upstream's ring.
     UpstreamBufferRing, upstream_ringal, "upstream RingAl",
     env!("EPHEMERA_VERSION_UPSTREAM_RINGAL")
 }

@@ -28,7 +28,7 @@ fn hand_over<C: Contender>(n: usize, in_flight: usize, cpu: Option<usize>) -> im
         word.store(tag, Relaxed);
         block
     };
-    HandingOver::new((alloc, produce, |_| 0), n, in_flight, cpu, move |block: *mut u8, tag, sum| {
+    HandingOver::new(alloc, produce, n, in_flight, cpu, move |block: *mut u8, tag, sum| {
         let theirs = &theirs;
         // SAFETY: the block is aligned to eight, has room for a word, and was written.
         let word = unsafe { AtomicU64::from_ptr(block.cast()) };

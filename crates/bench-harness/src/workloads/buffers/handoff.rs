@@ -27,5 +27,5 @@ pub(crate) fn cell<S: Source>(n: usize, size: usize, in_flight: usize, context: 
         });
         give(buffer);
     };
-    Box::new(HandingOver::new((source, produce, S::refused), n, in_flight, context.second_cpu, consume))
+    Box::new(HandingOver::new(source, produce, n, in_flight, context.second_cpu, consume))
 }

@@ -103,10 +103,6 @@ impl<S: Source> Stock for BufferStock<S> {
     unsafe fn free(&mut self, buffer: OrHeap<S::Buf>, _size: u16) {
         give(buffer);
     }
-
-    fn refused(&self) -> u64 {
-        self.source.refused()
-    }
 }
 
 /// The number of live buffers in S3.

@@ -83,5 +83,5 @@ pub(crate) fn cell<S: Source, const CHUNKED: bool>(
     packets::<S, CHUNKED>(&mut source, &mut state, held as u64);
     let run = |(state, source): &mut (_, S), units| packets::<S, CHUNKED>(source, state, units);
     // The drop of a ring may wait for its buffers, so they are dropped before their source.
-    StateCell::refusing(1, (state, source), run, |(_, source)| source.refused())
+    StateCell::boxed(1, (state, source), run)
 }

@@ -2,7 +2,7 @@
 //! extendable buffer grows by many writes. A frozen buffer is shared.
 
 use super::verify;
-use crate::buffers::{Buffer, Demand, Source, give};
+use crate::buffers::{Buffer, Demand, Source, give, heap};
 use crate::workloads::{Cell, StateCell, by_const};
 
 /// The number of bytes written to a fixed buffer.
@@ -18,13 +18,6 @@ const LINES: usize = 16;
 fn mark(tag: u64) -> [u8; WRITTEN] {
     let (low, high) = (u128::from(tag), u128::from(!tag));
     (high << 64 | low).to_le_bytes()
-}
-
-/// Returns an empty vector with this capacity, for a buffer that the source refused.
-#[cold]
-#[inline(never)]
-fn heap(capacity: usize) -> Vec<u8> {
-    Vec::with_capacity(capacity)
 }
 
 /// Writes 16 bytes to a buffer and drops it.
@@ -96,7 +89,7 @@ fn share_and_drop<S: Source>(mut buffer: impl Buffer, tag: u64, sum: &mut u64) {
 }
 
 fn boxed<S: Source>(largest: usize, run: fn(&mut S, u64) -> u64) -> Box<dyn Cell> {
-    StateCell::refusing(1, S::create(&Demand::of(1, largest)), run, S::refused)
+    StateCell::boxed(1, S::create(&Demand::of(1, largest)), run)
 }
 
 /// Builds a cell of buffers of this capacity.

@@ -18,7 +18,7 @@ fn hand_over<T: Object, P: RawPool<T>>(
     let theirs = pool.clone();
     // SAFETY: the consumer drops the object before the pool ends.
     let produce = |pool: &mut Travelling<Arc<P>>, tag| unsafe { pool.0.put(T::new(tag)) };
-    HandingOver::new((pool, produce, |_| 0), n, in_flight, cpu, move |handle: P::Handle, tag, sum| {
+    HandingOver::new(pool, produce, n, in_flight, cpu, move |handle: P::Handle, tag, sum| {
         let theirs = &theirs;
         // SAFETY: `theirs` is the producer's pool, which made the object with this tag, and the
         // object is live.

@@ -129,7 +129,7 @@ pub(crate) fn cell<S: Source>(littered: bool, context: &Context) -> Box<dyn Cell
         each(units, || stream(source, window, table))
     };
     // The drop of a ring may wait for its buffers, so the window is dropped before the source.
-    StateCell::refusing(rows, (RowWindow::default(), source, table), run, |(_, source, _)| source.refused())
+    StateCell::boxed(rows, (RowWindow::default(), source, table), run)
 }
 
 #[cfg(test)]

@@ -12,7 +12,6 @@ mod client;
 mod server;
 
 use core::marker::PhantomData;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Barrier};
@@ -31,43 +30,36 @@ struct Http<S> {
     // This field is dropped first. A server's thread ends when the client closes its connection.
     client: Client,
     _servers: Vec<Joined>,
-    refused: Arc<AtomicU64>,
     contender: PhantomData<fn() -> S>,
 }
 
 impl<S: Source> Http<S> {
     fn new(littered: bool, context: &Context) -> io::Result<Self> {
         let pages = bodies::shared();
-        let refused = Arc::new(AtomicU64::new(0));
         let mut streams = Vec::new();
         let mut servers = Vec::new();
         for _ in 0..CONNECTIONS {
             let (asking, stream) = connection()?;
             streams.push(asking);
-            let (pages, refused, cpu) = (Arc::clone(&pages), Arc::clone(&refused), context.second_cpu);
-            let seed = context.seed;
+            let (pages, seed) = (Arc::clone(&pages), context.seed);
             let serve = move || {
                 // A general allocator may have a heap for each thread, so the litter is made here,
                 // on the server's thread.
                 let held = || litter::of_lengths(pages.iter().map(Vec::len).collect());
                 litter::scatter::<S::Backing>(littered, held, seed);
                 // An error here ends the connection, which the client reports.
-                let _ = server::serve::<S>(stream, &pages, &refused);
+                let _ = server::serve::<S>(stream, &pages);
             };
-            servers.push(Joined(Some(spawn(cpu, Box::new(serve)))));
+            servers.push(Joined(Some(spawn(context.second_cpu, Box::new(serve)))));
         }
         let client = Client::new(streams, pages, S::CHECKED, context.second_cpu.is_some());
-        Ok(Self { client, _servers: servers, refused, contender: PhantomData })
+        Ok(Self { client, _servers: servers, contender: PhantomData })
     }
 }
 
 impl<S: Source> Cell for Http<S> {
     fn run(&mut self, units: u64) -> u64 {
         self.client.closed_loop(units).expect("the server answers")
-    }
-
-    fn refused(&self) -> u64 {
-        self.refused.load(Relaxed)
     }
 
     fn latencies(&mut self, load: &Load) -> Option<Histogram<u64>> {
@@ -110,7 +102,7 @@ pub fn answer(requests: u64, begin: impl FnOnce() -> io::Result<()>) -> io::Resu
     });
     let begun = begin();
     ready.wait();
-    server::serve::<EachBytesMut>(stream, &pages, &AtomicU64::new(0))?;
+    server::serve::<EachBytesMut>(stream, &pages)?;
     client.join().expect("the client does not panic")?;
     begun
 }

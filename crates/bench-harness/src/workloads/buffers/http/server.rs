@@ -2,12 +2,11 @@
 //! connection. The server keeps a request in one buffer and assembles the answer in another. It
 //! drops the request before it sends the answer, and the answer afterwards.
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 
 use super::bodies::{LONGEST, PAGES};
-use crate::buffers::{Demand, Readable, Source, give};
+use crate::buffers::{Demand, Readable, Source, give, publish_refused};
 
 /// The largest number of bytes that the server reads from a connection at once. It is also the
 /// length of the longest request.
@@ -47,22 +46,16 @@ fn page(request: &impl Readable) -> Option<usize> {
     page.filter(|&page| page < PAGES)
 }
 
-/// Answers the requests of a connection until the client closes it. Adds the number of refusals to
-/// `refused`.
+/// Answers the requests of a connection until the client closes it.
 ///
 /// # Errors
 ///
 /// Returns an error if the connection breaks, or if a message is not a request.
-pub(super) fn serve<S: Source>(
-    mut stream: TcpStream,
-    pages: &[Vec<u8>],
-    refused: &AtomicU64,
-) -> io::Result<()> {
+pub(super) fn serve<S: Source>(mut stream: TcpStream, pages: &[Vec<u8>]) -> io::Result<()> {
     let largest = HEAD + LONGEST;
     let mut source = S::create(&Demand { largest, buffers: 2, bytes: largest + READ });
     let mut arrived = [0; READ];
     let mut unread = 0..0;
-    let mut told = 0;
     loop {
         let Some(length) = end(&arrived[unread.clone()]) else {
             if unread.len() == READ {
@@ -87,6 +80,8 @@ pub(super) fn serve<S: Source>(
         // dropped first.
         let answer = unsafe { source.filled([&head(body.len()), body.as_slice()]) };
         give(request);
+        // The client reads the number after the last answer.
+        publish_refused();
         let mut sent = Ok(());
         answer.read(|piece| {
             if sent.is_ok() {
@@ -95,10 +90,6 @@ pub(super) fn serve<S: Source>(
         });
         sent?;
         give(answer);
-        if source.refused() != told {
-            refused.fetch_add(source.refused() - told, Relaxed);
-            told = source.refused();
-        }
     }
 }
 
