@@ -192,32 +192,18 @@ impl<R, const HIDDEN: bool> BlockHandle<R, HIDDEN> {
     }
 }
 
-/// Returns an aligned address without memory, for an empty layout.
-fn dangling(layout: Layout) -> NonNull<[u8]> {
-    NonNull::slice_from_raw_parts(layout.dangling_ptr(), 0)
-}
-
 // SAFETY: by the contract of `RawAlloc`, blocks are valid and exclusive until they are freed, and
-// copies are equivalent. Empty layouts never reach the contender.
+// copies are equivalent. Empty layouts never reach the contender. No workload shrinks a container or
+// asks one for zeroed bytes, so these are the provided methods, which allocate, copy and free.
 unsafe impl<R: RawAlloc + Copy, const HIDDEN: bool> Allocator for BlockHandle<R, HIDDEN> {
     #[inline]
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if Self::is_empty(layout) {
-            return Ok(dangling(layout));
+            return Ok(NonNull::slice_from_raw_parts(layout.dangling_ptr(), 0));
         }
         // SAFETY: the size is above zero. The check above returned for empty layouts, and without
         // `HIDDEN` there are none.
         Self::exact(unsafe { self.0.raw_alloc(layout) }, layout.size())
-    }
-
-    #[inline]
-    fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        if Self::is_empty(layout) {
-            return Ok(dangling(layout));
-        }
-        // SAFETY: the size is above zero. The check above returned for empty layouts, and without
-        // `HIDDEN` there are none.
-        Self::exact(unsafe { self.0.raw_alloc_zeroed(layout) }, layout.size())
     }
 
     #[inline]
@@ -237,18 +223,5 @@ unsafe impl<R: RawAlloc + Copy, const HIDDEN: bool> Allocator for BlockHandle<R,
         // SAFETY: `old` is not empty, so the contender allocated the block. `new` is at least as
         // large as `old`.
         Self::exact(unsafe { self.0.raw_resize::<true>(Self::hide(ptr.as_ptr()), old, new) }, new.size())
-    }
-
-    #[inline]
-    unsafe fn shrink(&self, ptr: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        if new.size() == 0 {
-            // SAFETY: the caller passes a live block with its layout and does not use it
-            // afterwards.
-            unsafe { self.deallocate(ptr, old) };
-            return Ok(dangling(new));
-        }
-        // SAFETY: both sizes are above zero, so the contender allocated the block with `old`. `new`
-        // is at most as large as `old`.
-        Self::exact(unsafe { self.0.raw_resize::<false>(Self::hide(ptr.as_ptr()), old, new) }, new.size())
     }
 }

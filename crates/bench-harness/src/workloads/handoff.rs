@@ -5,12 +5,9 @@
 //! buffer exist before the loop, so the loop itself allocates only items. Over the allocator that
 //! does nothing, the loop costs as much as the channel.
 
-use super::crew::Mate;
+use super::crew::{GONE, Mate};
 use super::travel::{VecReceiver, VecSender, vec_channel};
 use super::{Cell, mix};
-
-/// The panic message if the consumer's thread ended too early.
-const GONE: &str = "the consumer ended early";
 
 /// A producer on this thread and a consumer on another thread. The contender must let any thread
 /// free items.

@@ -78,14 +78,14 @@ pub trait Cell {
 }
 
 /// A cell that consists of a state and a function that does units of work on it.
-struct StateCell<S> {
+pub(crate) struct StateCell<S> {
     state: S,
     ops_per_unit: u64,
     run: fn(&mut S, u64) -> u64,
 }
 
 impl<S: 'static> StateCell<S> {
-    fn boxed(ops_per_unit: usize, state: S, run: fn(&mut S, u64) -> u64) -> Box<dyn Cell> {
+    pub(crate) fn boxed(ops_per_unit: usize, state: S, run: fn(&mut S, u64) -> u64) -> Box<dyn Cell> {
         Box::new(Self { state, ops_per_unit: ops_per_unit as u64, run })
     }
 }

@@ -55,7 +55,7 @@ local! {
     Info::counted(
         "upstream RingAlloc",
         env!("EPHEMERA_VERSION_UPSTREAM_RING_ALLOC"),
-        Caps { ..Caps::LOCAL },
+        Caps::LOCAL,
         "one thread",
     )
 }

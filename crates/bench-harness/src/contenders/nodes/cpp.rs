@@ -5,9 +5,9 @@
 
 use crate::card::{Caps, ContenderClass, Info};
 use crate::contenders::Entry;
-#[cfg(ephemera_cpp)]
-use crate::workloads::Workload;
 use crate::workloads::{Cell, Context, WorkloadSpec};
+#[cfg(ephemera_cpp)]
+use crate::workloads::{StateCell, Workload};
 
 /// The build script's reason why the C++ set is not part of this program, or `None` if it is.
 const ABSENT: Option<&str> = option_env!("EPHEMERA_CPP_ABSENT");
@@ -44,7 +44,8 @@ fn build(allocator: i32, counted: bool, spec: &WorkloadSpec, context: &Context) 
     let Workload::Set(n, again) = spec.workload else { panic!("{} is not written in C++", spec.id) };
     let keys: Vec<i32> =
         crate::workloads::nodes::set::keys(context.seed, n).iter().map(|&key| key.cast_signed()).collect();
-    Box::new(linked::CppSet::new(allocator, &keys, again, counted))
+    let set = linked::CppSet::new(allocator, &keys, again, counted);
+    StateCell::boxed(keys.len(), set, linked::CppSet::run)
 }
 
 /// The bindings to the library that the build script compiled.
@@ -54,7 +55,6 @@ mod linked {
     use core::ptr::NonNull;
 
     use crate::tally;
-    use crate::workloads::Cell;
 
     // SAFETY: these signatures match the functions of `cpp/hash_set.cpp`, which is linked in.
     unsafe extern "C" {
@@ -72,7 +72,6 @@ mod linked {
 
     pub(super) struct CppSet {
         set: NonNull<c_void>,
-        elements: u64,
         counted: bool,
     }
 
@@ -82,12 +81,10 @@ mod linked {
             // copies before it returns.
             let set = unsafe { ephemera_set_new(allocator, keys.as_ptr(), keys.len(), again, counted) };
             let set = NonNull::new(set).expect("there is memory for a set");
-            Self { set, elements: keys.len() as u64, counted }
+            Self { set, counted }
         }
-    }
 
-    impl Cell for CppSet {
-        fn run(&mut self, units: u64) -> u64 {
+        pub(super) fn run(&mut self, units: u64) -> u64 {
             // SAFETY: the set is live, and only this thread uses it.
             let sum = unsafe { ephemera_set_run(self.set.as_ptr(), units) };
             if self.counted {
@@ -95,10 +92,6 @@ mod linked {
                 tally::add_allocations(unsafe { ephemera_set_allocations() });
             }
             sum
-        }
-
-        fn ops_per_unit(&self) -> u64 {
-            self.elements
         }
     }
 

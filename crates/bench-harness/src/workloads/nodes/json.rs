@@ -4,15 +4,13 @@
 use core::alloc::Layout;
 use core::mem;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use allocator_api2::alloc::Global;
 
 use crate::nodes::NodeFamily;
 use crate::pools::RawPool;
-use crate::tally;
-use crate::workloads::blocks::json::{JsonNode, ParseError, Storage, parse, walk};
-use crate::workloads::{Cell, Context, StateCell, litter};
+use crate::workloads::blocks::json::{JsonNode, ParseError, Storage, parse, trips, walk};
+use crate::workloads::{Cell, Context, litter};
 
 /// The storage of a tree: a pool for the nodes, and the system's heap for the rest.
 struct NodeStorage<F: NodeFamily>(Rc<F::Pool<JsonNode<Self>>>);
@@ -90,30 +88,21 @@ fn round_trip<F: NodeFamily>(pool: &NodeStorage<F>, text: &[u8]) -> Result<u64, 
 
 /// Builds a cell that parses the context's document, on a littered heap if `littered`.
 pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn Cell> {
-    let document = Arc::clone(&context.document);
     // The root is not in a node, so there is one node fewer than there are values.
-    let held = || vec![(Layout::new::<JsonNode<NodeStorage<F>>>(), document.nodes - 1)];
+    let held = || vec![(Layout::new::<JsonNode<NodeStorage<F>>>(), context.document.nodes - 1)];
     litter::scatter::<F::Backing>(littered, held, context.seed);
-    let nodes = document.nodes as usize;
-    let pool = NodeStorage::<F>(Rc::new(F::create().pool()));
-    StateCell::boxed(nodes, (pool, document), |(pool, document), units| {
-        let mut sum = 0;
-        for _ in 0..units {
-            match round_trip(pool, &document.text) {
-                Ok(walked) => sum = walked,
-                // The document was valid when it was loaded, so its memory changed during the
-                // parse.
-                Err(_) => tally::damaged(),
-            }
-            // The tree was dropped, so nothing else has the pool.
-            Rc::get_mut(&mut pool.0).map(RawPool::reset);
-        }
-        sum
+    trips(NodeStorage::<F>(Rc::new(F::create().pool())), context, |pool, text| {
+        let walked = round_trip(pool, text);
+        // The tree was dropped, so nothing else has the pool.
+        Rc::get_mut(&mut pool.0).map(RawPool::reset);
+        walked
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::contenders::blocks::{Bumpalo, System};
     use crate::contenders::nodes::NodeHeap;

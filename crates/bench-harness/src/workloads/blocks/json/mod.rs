@@ -43,18 +43,29 @@ fn held(document: &Document) -> Histogram {
 /// Builds a cell that parses the context's document, on a littered heap if `littered`.
 pub(crate) fn cell<C: Contender>(littered: bool, context: &Context) -> Box<dyn Cell> {
     litter::scatter::<C::Backing>(littered, || held(&context.document), context.seed);
+    trips(C::create(), context, |alloc, text| {
+        let walked = round_trip(alloc.by_ref(), text);
+        alloc.reset();
+        walked
+    })
+}
+
+/// A function that parses a document, walks its tree and drops it. Returns the checksum of the walk.
+type RoundTrip<S> = fn(&mut S, &[u8]) -> Result<u64, ParseError>;
+
+/// Builds a cell that makes a round trip with the context's document in each unit.
+pub(crate) fn trips<S: 'static>(state: S, context: &Context, trip: RoundTrip<S>) -> Box<dyn Cell> {
     let document = Arc::clone(&context.document);
     let nodes = document.nodes as usize;
-    StateCell::boxed(nodes, (C::create(), document), |(alloc, document), units| {
+    StateCell::boxed(nodes, (state, document, trip), |(state, document, trip), units| {
         let mut sum = 0;
         for _ in 0..units {
-            match round_trip(alloc.by_ref(), &document.text) {
+            match trip(state, &document.text) {
                 Ok(walked) => sum = walked,
                 // The document was valid when it was loaded, so its memory changed during the
                 // parse.
                 Err(_) => tally::damaged(),
             }
-            alloc.reset();
         }
         sum
     })

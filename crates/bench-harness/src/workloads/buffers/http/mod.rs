@@ -11,7 +11,6 @@ mod bodies;
 mod client;
 mod server;
 
-use core::marker::PhantomData;
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Barrier};
@@ -26,15 +25,14 @@ use crate::workloads::{Cell, Context, Load, litter};
 
 const CONNECTIONS: usize = 2;
 
-struct Http<S> {
+struct Http {
     // This field is dropped first. A server's thread ends when the client closes its connection.
     client: Client,
     _servers: Vec<Joined>,
-    contender: PhantomData<fn() -> S>,
 }
 
-impl<S: Source> Http<S> {
-    fn new(littered: bool, context: &Context) -> io::Result<Self> {
+impl Http {
+    fn new<S: Source>(littered: bool, context: &Context) -> io::Result<Self> {
         let pages = bodies::shared();
         let mut streams = Vec::new();
         let mut servers = Vec::new();
@@ -53,11 +51,11 @@ impl<S: Source> Http<S> {
             servers.push(Joined(Some(spawn(context.second_cpu, Box::new(serve)))));
         }
         let client = Client::new(streams, pages, S::CHECKED, context.second_cpu.is_some());
-        Ok(Self { client, _servers: servers, contender: PhantomData })
+        Ok(Self { client, _servers: servers })
     }
 }
 
-impl<S: Source> Cell for Http<S> {
+impl Cell for Http {
     fn run(&mut self, units: u64) -> u64 {
         self.client.closed_loop(units).expect("the server answers")
     }
@@ -113,7 +111,7 @@ pub fn answer(requests: u64, begin: impl FnOnce() -> io::Result<()>) -> io::Resu
 ///
 /// Panics if the host has no loopback.
 pub(crate) fn cell<S: Source>(littered: bool, context: &Context) -> Box<dyn Cell> {
-    Box::new(Http::<S>::new(littered, context).expect("there is a loopback"))
+    Box::new(Http::new::<S>(littered, context).expect("there is a loopback"))
 }
 
 #[cfg(test)]
@@ -131,7 +129,7 @@ mod tests {
         let document = Document::generated(1, 1000).into();
         let sources = crate::workloads::nodes::Sources::new(None).into();
         let context = Context { seed: 1, document, sources, second_cpu: None };
-        let mut cell = Http::<Counted<Vectors<System>>>::new(true, &context).expect("there is a loopback");
+        let mut cell = Http::new::<Counted<Vectors<System>>>(true, &context).expect("there is a loopback");
         let sum = cell.run(70);
         assert_ne!(sum, 0);
         let load = Load { interval: Duration::from_micros(200), length: Duration::from_millis(20) };
