@@ -6,27 +6,14 @@
 //! does nothing, the loop costs as much as the channel.
 
 use super::crew::{GONE, Mate};
-use super::travel::{VecReceiver, VecSender, vec_channel};
-use super::{Cell, mix};
-
-/// A producer on this thread and a consumer on another thread. The contender must let any thread
-/// free items.
-pub(super) struct HandingOver<S, I, P> {
-    // The fields are dropped in order. The consumer's loop ends when `full` is dropped, so the drop
-    // of `mate` can join the thread. The contender outlives both.
-    full: VecSender<I>,
-    mate: Mate,
-    empty: VecReceiver<I>,
-    contender: S,
-    produce: P,
-    n: usize,
-}
+use super::travel::vec_channel;
+use super::{Cell, StateCell, mix};
 
 /// Fills an empty batch with `n` items from `produce`. The tag of an item is its index.
 #[inline(never)]
-fn fill<S, I>(batch: &mut Vec<I>, n: usize, contender: &mut S, produce: &mut impl FnMut(&mut S, u64) -> I) {
+fn fill<I>(batch: &mut Vec<I>, n: usize, produce: &mut impl FnMut(u64) -> I) {
     for tag in 0..n as u64 {
-        batch.push(produce(contender, tag));
+        batch.push(produce(tag));
     }
 }
 
@@ -38,54 +25,45 @@ fn empty<I>(batch: &mut Vec<I>, consume: &mut impl FnMut(I, u64)) {
     }
 }
 
-impl<S, I: 'static, P: FnMut(&mut S, u64) -> I> HandingOver<S, I, P> {
-    /// Starts the consumer on `cpu`. A batch has `n` items, and the channel holds at most
-    /// `in_flight` batches. `produce` makes the item for a tag. `consume` folds an item into a
-    /// checksum and frees it.
-    pub(super) fn new(
-        contender: S,
-        produce: P,
-        n: usize,
-        in_flight: usize,
-        cpu: Option<usize>,
-        mut consume: impl FnMut(I, u64, &mut u64) + Send + 'static,
-    ) -> Self {
-        let (full, arriving) = vec_channel(in_flight);
-        let (back, free) = vec_channel(in_flight + 2);
-        for _ in 0..in_flight + 2 {
-            // The channel has room for all batches, and its other end is live, so the send
-            // succeeds.
-            let _ = back.send(Vec::with_capacity(n));
-        }
-        let mate = Mate::new(cpu, move || {
-            move |units| {
-                let mut sum = 0;
-                for _ in 0..units {
-                    let Ok(mut batch) = arriving.recv() else { break };
-                    empty(&mut batch, &mut |item, tag| consume(item, tag, &mut sum));
-                    if back.send(batch).is_err() {
-                        break;
-                    }
+/// Builds a cell with a producer on this thread, and starts a consumer on `cpu`. The contender must
+/// let any thread free items. A batch has `n` items, and the channel holds at most `in_flight`
+/// batches. `produce` makes the item for a tag. `consume` folds an item into a checksum and frees
+/// it.
+pub(super) fn handing_over<I: 'static>(
+    produce: impl FnMut(u64) -> I + 'static,
+    n: usize,
+    in_flight: usize,
+    cpu: Option<usize>,
+    mut consume: impl FnMut(I, u64, &mut u64) + Send + 'static,
+) -> impl Cell + 'static {
+    let (full, arriving) = vec_channel(in_flight);
+    let (back, free) = vec_channel(in_flight + 2);
+    for _ in 0..in_flight + 2 {
+        // The channel has room for all batches, and its other end is live, so the send succeeds.
+        let _ = back.send(Vec::with_capacity(n));
+    }
+    let mate = Mate::new(cpu, move || {
+        move |units| {
+            let mut sum = 0;
+            for _ in 0..units {
+                let Ok(mut batch) = arriving.recv() else { break };
+                empty(&mut batch, &mut |item, tag| consume(item, tag, &mut sum));
+                if back.send(batch).is_err() {
+                    break;
                 }
-                sum
             }
-        });
-        Self { full, mate, empty: free, contender, produce, n }
-    }
-}
-
-impl<S, I: 'static, P: FnMut(&mut S, u64) -> I> Cell for HandingOver<S, I, P> {
-    fn run(&mut self, units: u64) -> u64 {
-        self.mate.order(units);
-        for _ in 0..units {
-            let mut batch = self.empty.recv().expect(GONE);
-            fill(&mut batch, self.n, &mut self.contender, &mut self.produce);
-            self.full.send(batch).expect(GONE);
+            sum
         }
-        mix(0, self.mate.answer())
-    }
-
-    fn ops_per_unit(&self) -> u64 {
-        self.n as u64
-    }
+    });
+    // These fields are dropped in order. The consumer's loop ends when `full` is dropped, so the
+    // drop of `mate` can join the thread. The contender, which `produce` owns, outlives both.
+    StateCell::new(n, (full, mate, free, produce, n), |(full, mate, free, produce, n), units| {
+        mate.order(units);
+        for _ in 0..units {
+            let mut batch = free.recv().expect(GONE);
+            fill(&mut batch, *n, produce);
+            full.send(batch).expect(GONE);
+        }
+        mix(0, mate.answer())
+    })
 }

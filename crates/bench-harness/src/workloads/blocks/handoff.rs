@@ -7,7 +7,7 @@ use super::layout;
 use crate::blocks::{Contender, RawAlloc};
 use crate::tally;
 use crate::workloads::crew::{Travelling, Twice};
-use crate::workloads::handoff::HandingOver;
+use crate::workloads::handoff::handing_over;
 use crate::workloads::{Cell, Context};
 
 /// The size of a block, in bytes.
@@ -19,7 +19,7 @@ fn hand_over<C: Contender>(n: usize, in_flight: usize, cpu: Option<usize>) -> im
     alloc.expect_live((in_flight + 2) * n * SIZE);
     let alloc = Travelling(Arc::new(alloc));
     let theirs = alloc.clone();
-    let produce = |alloc: &mut Travelling<Arc<C>>, tag: u64| {
+    let produce = move |tag| {
         // SAFETY: the size is not zero.
         let block = unsafe { alloc.0.by_ref().alloc(layout(SIZE, 8)) };
         // SAFETY: the block is aligned to eight and has room for a word. The store is atomic, since
@@ -28,7 +28,7 @@ fn hand_over<C: Contender>(n: usize, in_flight: usize, cpu: Option<usize>) -> im
         word.store(tag, Relaxed);
         block
     };
-    HandingOver::new(alloc, produce, n, in_flight, cpu, move |block: *mut u8, tag, sum| {
+    handing_over(produce, n, in_flight, cpu, move |block: *mut u8, tag, sum| {
         let theirs = &theirs;
         // SAFETY: the block is aligned to eight, has room for a word, and was written.
         let word = unsafe { AtomicU64::from_ptr(block.cast()) };

@@ -7,17 +7,17 @@ use std::sync::Arc;
 
 use super::{Payload, verify};
 use crate::buffers::{Demand, OrHeap, Readable, Source, give};
-use crate::workloads::handoff::HandingOver;
+use crate::workloads::handoff::handing_over;
 use crate::workloads::{Cell, Context};
 
 /// Builds a cell whose batches have `n` buffers of `size` bytes, with at most `in_flight` batches
 /// in the channel.
 pub(crate) fn cell<S: Source>(n: usize, size: usize, in_flight: usize, context: &Context) -> Box<dyn Cell> {
-    let source = S::create(&Demand::of((in_flight + 2) * n, size));
+    let mut source = S::create(&Demand::of((in_flight + 2) * n, size));
     let payload = Arc::new(Payload::new(context.seed, size));
     let theirs = Arc::clone(&payload);
     // SAFETY: the source was made for all batches, and the channel keeps their order.
-    let produce = move |source: &mut S, tag| unsafe { source.filled([payload.piece(tag, size)]) };
+    let produce = move |tag| unsafe { source.filled([payload.piece(tag, size)]) };
     let consume = move |buffer: OrHeap<S::Buf>, tag, sum: &mut u64| {
         verify::<S>(&buffer, theirs.piece(tag, size), sum);
         buffer.read(|bytes| {
@@ -27,5 +27,5 @@ pub(crate) fn cell<S: Source>(n: usize, size: usize, in_flight: usize, context: 
         });
         give(buffer);
     };
-    Box::new(HandingOver::new(source, produce, n, in_flight, context.second_cpu, consume))
+    Box::new(handing_over(produce, n, in_flight, context.second_cpu, consume))
 }

@@ -36,7 +36,7 @@ impl Sources {
             // The first call of `program` reads the trace, so it is made here and not in a
             // measurement.
             Workload::Replay(name, _) => _ = replay::program(name),
-            Workload::Csv(_) => drop(CsvTable::shared()),
+            Workload::Csv(_) => _ = CsvTable::shared(),
             _ => {}
         }
     }

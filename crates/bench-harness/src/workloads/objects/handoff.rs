@@ -6,7 +6,7 @@ use super::verify;
 use crate::objects::{Maker, Object, WordObject};
 use crate::pools::RawPool;
 use crate::workloads::crew::{Travelling, Twice};
-use crate::workloads::handoff::HandingOver;
+use crate::workloads::handoff::handing_over;
 use crate::workloads::{Cell, Context, by_const};
 
 fn hand_over<T: Object, P: RawPool<T>>(
@@ -17,8 +17,8 @@ fn hand_over<T: Object, P: RawPool<T>>(
 ) -> impl Cell + 'static {
     let theirs = pool.clone();
     // SAFETY: the consumer drops the object before the pool ends.
-    let produce = |pool: &mut Travelling<Arc<P>>, tag| unsafe { pool.0.put(T::new(tag)) };
-    HandingOver::new(pool, produce, n, in_flight, cpu, move |handle: P::Handle, tag, sum| {
+    let produce = move |tag| unsafe { pool.0.put(T::new(tag)) };
+    handing_over(produce, n, in_flight, cpu, move |handle: P::Handle, tag, sum| {
         let theirs = &theirs;
         // SAFETY: `theirs` is the producer's pool, which made the object with this tag, and the
         // object is live.

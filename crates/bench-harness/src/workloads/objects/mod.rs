@@ -7,8 +7,6 @@ pub(crate) mod particles;
 pub(crate) mod sharing;
 pub(crate) mod threads;
 
-use core::marker::PhantomData;
-
 use super::slots::{SizeSpread, Slots};
 use super::stock::{Lasting, Stock};
 use super::stragglers::{self, LONGER, WINDOW};
@@ -38,46 +36,41 @@ unsafe fn verify<T: Object, P: RawPool<T>>(pool: &P, handle: &P::Handle, tag: u6
     }
 }
 
-/// A pool as a generic workload uses it. All objects have the same size.
-struct ObjectStock<T, P>(P, PhantomData<T>);
+/// The object of S3 and S6, which takes 64 bytes.
+type StockObject = WordObject<8>;
 
-impl<T: Object, P: RawPool<T>> Stock for ObjectStock<T, P> {
+impl<P: RawPool<StockObject>> Stock for P {
     const SIZED: bool = false;
     type Item = P::Handle;
 
     #[inline(always)]
     unsafe fn take(&mut self, tag: u64, _size: u16) -> P::Handle {
         // SAFETY: the workload frees its items before the stock ends.
-        unsafe { self.0.put(T::new(tag)) }
+        unsafe { self.put(StockObject::new(tag)) }
     }
 
     #[inline(always)]
     unsafe fn verify(&self, handle: &P::Handle, tag: u64, _size: u16, sum: &mut u64) {
         // SAFETY: this pool made the object with this tag, and it is live.
-        unsafe { verify::<T, P>(&self.0, handle, tag, sum) };
+        unsafe { verify::<StockObject, P>(self, handle, tag, sum) };
     }
 
     #[inline(always)]
     unsafe fn free(&mut self, handle: P::Handle, _size: u16) {
         // SAFETY: this pool returned the handle.
-        unsafe { self.0.take(handle) };
+        unsafe { RawPool::take(self, handle) };
     }
-}
-
-/// Makes a stock for at most `most` live objects of 64 bytes.
-fn stock<M: Maker>(most: usize) -> ObjectStock<WordObject<8>, M::Pool<WordObject<8>>> {
-    ObjectStock(M::make(most), PhantomData)
 }
 
 /// Builds a cell of S3 with 1,024 objects of 64 bytes.
 pub(crate) fn slots<M: Maker>(context: &Context) -> Box<dyn Cell> {
     let fill = |stock: &mut _| Slots::fill(stock, context.seed, SLOTS, SizeSpread::Fixed(64), 0);
-    Box::new(Lasting::new(stock::<M>(usize::from(SLOTS)), fill))
+    Box::new(Lasting::new(M::make::<StockObject>(usize::from(SLOTS)), fill))
 }
 
 /// Builds a cell of S6 with objects of 64 bytes. One object in `one_in` is late, or none if
 /// `one_in` is 0.
 pub(crate) fn stragglers<M: Maker>(one_in: usize, context: &Context) -> Box<dyn Cell> {
     let most = WINDOW + (WINDOW * LONGER).checked_div(one_in).unwrap_or(0);
-    stragglers::cell(stock::<M>(most), context.seed, one_in)
+    stragglers::cell(M::make::<StockObject>(most), context.seed, one_in)
 }

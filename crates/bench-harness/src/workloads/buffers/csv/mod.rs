@@ -6,8 +6,6 @@ mod table;
 
 pub(crate) use self::table::CsvTable;
 
-use std::sync::Arc;
-
 use csv::ByteRecord;
 
 use self::table::{COLUMNS, ROWS};
@@ -125,7 +123,7 @@ pub(crate) fn cell<S: Source>(littered: bool, context: &Context) -> Box<dyn Cell
     let table = CsvTable::shared();
     litter::scatter::<S::Backing>(littered, || litter::of_lengths(table.window()), context.seed);
     let (rows, source) = (table.rows, S::create(&table.demand));
-    let run = |(window, source, table): &mut (RowWindow<S::Buf>, S, Arc<CsvTable>), units| {
+    let run = |(window, source, table): &mut (RowWindow<S::Buf>, S, &CsvTable), units| {
         each(units, || stream(source, window, table))
     };
     // The drop of a ring may wait for its buffers, so the window is dropped before the source.

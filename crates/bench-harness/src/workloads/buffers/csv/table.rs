@@ -3,7 +3,7 @@
 
 use core::fmt::Write;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::{env, fs};
 
 use csv::{ByteRecord, Reader, ReaderBuilder};
@@ -44,10 +44,9 @@ impl CsvTable {
     /// # Panics
     ///
     /// Never panics, because the generator writes CSV, as a test checks.
-    pub(crate) fn shared() -> Arc<Self> {
-        static SHARED: OnceLock<Arc<CsvTable>> = OnceLock::new();
-        let load = || Self::shipped().unwrap_or_else(|| Self::generated(4141));
-        Arc::clone(SHARED.get_or_init(|| Arc::new(load())))
+    pub(crate) fn shared() -> &'static Self {
+        static SHARED: OnceLock<CsvTable> = OnceLock::new();
+        SHARED.get_or_init(|| Self::shipped().unwrap_or_else(|| Self::generated(4141)))
     }
 
     /// Returns the origin of the rows, as a table of the report states it. Looks for the files but

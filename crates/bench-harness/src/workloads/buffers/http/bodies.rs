@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use rand::RngExt;
 use rand::seq::SliceRandom;
@@ -18,9 +18,9 @@ pub(super) const LONGEST: usize = 64 * 1024;
 const FOLDERS: [&str; 3] = ["std/collections", "std/io", "std/vec"];
 
 /// Returns the pages of this host. The first call reads or generates them.
-pub(super) fn shared() -> Arc<Vec<Vec<u8>>> {
-    static SHARED: OnceLock<Arc<Vec<Vec<u8>>>> = OnceLock::new();
-    Arc::clone(SHARED.get_or_init(|| Arc::new(installed().unwrap_or_else(|| generated(4141)))))
+pub(super) fn shared() -> &'static [Vec<u8>] {
+    static SHARED: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
+    SHARED.get_or_init(|| installed().unwrap_or_else(|| generated(4141)))
 }
 
 /// Returns the first [`PAGES`] pages by name, in a fixed random order, or `None` if fewer pages are
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn every_host_has_pages() {
-        for pages in [shared().as_ref().clone(), generated(1)] {
+        for pages in [shared().to_vec(), generated(1)] {
             assert_eq!(pages.len(), PAGES);
             assert!(pages.iter().all(|page| (1..=LONGEST).contains(&page.len())));
         }

@@ -4,12 +4,11 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
 use std::time::Instant;
 
 use hdrhistogram::Histogram;
 
-use super::bodies::PAGES;
+use super::bodies::{self, PAGES};
 use super::server::{HEAD, head};
 use crate::tally;
 use crate::workloads::{Load, load, mix};
@@ -33,7 +32,7 @@ struct Connection {
 /// The client: its connections, the pages that it expects, and its requests.
 pub(super) struct Client {
     connections: Vec<Connection>,
-    pages: Arc<Vec<Vec<u8>>>,
+    pages: &'static [Vec<u8>],
     requests: Vec<String>,
     scratch: Vec<u8>,
     /// Whether the client compares every received byte with the expected answer.
@@ -45,14 +44,14 @@ pub(super) struct Client {
 
 impl Client {
     /// Creates a client that sends its requests through `streams`.
-    pub(super) fn new(streams: Vec<TcpStream>, pages: Arc<Vec<Vec<u8>>>, checked: bool, alone: bool) -> Self {
+    pub(super) fn new(streams: Vec<TcpStream>, checked: bool, alone: bool) -> Self {
         let open = |stream| Connection { stream, waiting: VecDeque::with_capacity(1024), got: 0 };
         let request = |page| {
             format!("GET /{page} HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\nUser-Agent: client\r\n\r\n")
         };
         Self {
             connections: streams.into_iter().map(open).collect(),
-            pages,
+            pages: bodies::shared(),
             requests: (0..PAGES).map(request).collect(),
             scratch: vec![0; 64 * 1024],
             checked,

@@ -33,24 +33,23 @@ struct Http {
 
 impl Http {
     fn new<S: Source>(littered: bool, context: &Context) -> io::Result<Self> {
-        let pages = bodies::shared();
         let mut streams = Vec::new();
         let mut servers = Vec::new();
         for _ in 0..CONNECTIONS {
             let (asking, stream) = connection()?;
             streams.push(asking);
-            let (pages, seed) = (Arc::clone(&pages), context.seed);
+            let seed = context.seed;
             let serve = move || {
                 // A general allocator may have a heap for each thread, so the litter is made here,
                 // on the server's thread.
-                let held = || litter::of_lengths(pages.iter().map(Vec::len).collect());
+                let held = || litter::of_lengths(bodies::shared().iter().map(Vec::len).collect());
                 litter::scatter::<S::Backing>(littered, held, seed);
                 // An error here ends the connection, which the client reports.
-                let _ = server::serve::<S>(stream, &pages);
+                let _ = server::serve::<S>(stream);
             };
             servers.push(Joined(Some(spawn(context.second_cpu, Box::new(serve)))));
         }
-        let client = Client::new(streams, pages, S::CHECKED, context.second_cpu.is_some());
+        let client = Client::new(streams, S::CHECKED, context.second_cpu.is_some());
         Ok(Self { client, _servers: servers })
     }
 }
@@ -87,9 +86,8 @@ fn connection() -> io::Result<(TcpStream, TcpStream)> {
 ///
 /// Panics if the client panics.
 pub fn answer(requests: u64, begin: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-    let pages = bodies::shared();
     let (asking, stream) = connection()?;
-    let mut client = Client::new(vec![asking], Arc::clone(&pages), false, false);
+    let mut client = Client::new(vec![asking], false, false);
     let ready = Arc::new(Barrier::new(2));
     let client = std::thread::spawn({
         let ready = Arc::clone(&ready);
@@ -100,7 +98,7 @@ pub fn answer(requests: u64, begin: impl FnOnce() -> io::Result<()>) -> io::Resu
     });
     let begun = begin();
     ready.wait();
-    server::serve::<EachBytesMut>(stream, &pages)?;
+    server::serve::<EachBytesMut>(stream)?;
     client.join().expect("the client does not panic")?;
     begun
 }

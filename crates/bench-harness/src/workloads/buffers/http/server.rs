@@ -5,7 +5,7 @@
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 
-use super::bodies::{LONGEST, PAGES};
+use super::bodies::{self, LONGEST, PAGES};
 use crate::buffers::{Demand, Readable, Source, give, publish_refused};
 
 /// The largest number of bytes that the server reads from a connection at once. It is also the
@@ -51,7 +51,8 @@ fn page(request: &impl Readable) -> Option<usize> {
 /// # Errors
 ///
 /// Returns an error if the connection breaks, or if a message is not a request.
-pub(super) fn serve<S: Source>(mut stream: TcpStream, pages: &[Vec<u8>]) -> io::Result<()> {
+pub(super) fn serve<S: Source>(mut stream: TcpStream) -> io::Result<()> {
+    let pages = bodies::shared();
     let largest = HEAD + LONGEST;
     let mut source = S::create(&Demand { largest, buffers: 2, bytes: largest + READ });
     let mut arrived = [0; READ];
