@@ -193,8 +193,8 @@ impl<R, const HIDDEN: bool> BlockHandle<R, HIDDEN> {
 }
 
 // SAFETY: by the contract of `RawAlloc`, blocks are valid and exclusive until they are freed, and
-// copies are equivalent. Empty layouts never reach the contender. No workload shrinks a container or
-// asks one for zeroed bytes, so these are the provided methods, which allocate, copy and free.
+// copies are equivalent. Empty layouts never reach the contender. No workload shrinks a container
+// or asks one for zeroed bytes, so these are the provided methods, which allocate, copy and free.
 unsafe impl<R: RawAlloc + Copy, const HIDDEN: bool> Allocator for BlockHandle<R, HIDDEN> {
     #[inline]
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {

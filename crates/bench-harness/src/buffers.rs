@@ -101,9 +101,9 @@ pub(crate) unsafe trait Source: Sized + 'static {
     /// contract, because it does not track which bytes are free.
     unsafe fn raw_take(&mut self, capacity: usize) -> Option<Self::Buf>;
 
-    /// Takes a buffer with the capacity `first`, which grows while `pieces` are written to it one by
-    /// one. Returns `None` if a bounded source refuses the buffer or a piece. The provided method is
-    /// for buffers that [`Buffer::write`] can grow.
+    /// Takes a buffer with the capacity `first`, which grows while `pieces` are written to it one
+    /// by one. Returns `None` if a bounded source refuses the buffer or a piece. The provided
+    /// method is for buffers that [`Buffer::write`] can grow.
     ///
     /// # Safety
     ///

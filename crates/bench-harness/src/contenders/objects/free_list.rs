@@ -3,7 +3,7 @@
 //! with a mutex.
 
 use core::cell::{Cell, RefCell};
-use core::mem::{ManuallyDrop, MaybeUninit};
+use core::mem::ManuallyDrop;
 use core::ptr::{self, NonNull};
 
 use crate::nodes::Owned;
@@ -22,10 +22,9 @@ union ListSlot<T> {
 /// A free list. Dropping it frees the chunks.
 pub(crate) struct FreeList<T> {
     head: Cell<*mut ListSlot<T>>,
-    chunks: RefCell<Vec<ListChunk<T>>>,
+    /// The memory of the slots. These vectors stay empty, so they drop no slots.
+    chunks: RefCell<Vec<Vec<ListSlot<T>>>>,
 }
-
-type ListChunk<T> = Box<[MaybeUninit<ListSlot<T>>; CHUNK]>;
 
 // SAFETY: the list owns all its chunks, and `T` is `Send`.
 unsafe impl<T: Send> Send for FreeList<T> {}
@@ -39,8 +38,8 @@ impl<T> FreeList<T> {
     #[cold]
     #[inline(never)]
     fn grow(&self) -> *mut ListSlot<T> {
-        let mut chunk = Box::new([const { MaybeUninit::uninit() }; CHUNK]);
-        let first: *mut ListSlot<T> = chunk.as_mut_ptr().cast();
+        let mut chunk = Vec::with_capacity(CHUNK);
+        let first: *mut ListSlot<T> = chunk.as_mut_ptr();
         for index in 0..CHUNK {
             // SAFETY: the index is within the chunk.
             let slot = unsafe { first.add(index) };

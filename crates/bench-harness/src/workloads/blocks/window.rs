@@ -52,8 +52,8 @@ impl<C: Contender, const W: usize> LiveItems<BlockStock<C>> for Window<W> {
             let old = usize::from(sizes[i.wrapping_sub(W) & (TABLE - 1)]);
             // SAFETY: the block in the slot was allocated and touched `W` operations ago.
             unsafe { verify::<C::Ref<'_>>(*slot, old, i.wrapping_sub(W) as u8, &mut sum) };
-            // SAFETY: this allocator returned the block for this layout, and the slot is overwritten
-            // below.
+            // SAFETY: this allocator returned the block for this layout, and the slot is
+            // overwritten below.
             unsafe { alloc.dealloc(*slot, layout(old, 8)) };
             let size = usize::from(sizes[i & (TABLE - 1)]);
             // SAFETY: sizes start at eight.

@@ -28,8 +28,8 @@ fn write_and_drop<S: Source>(mut buffer: impl Buffer, tag: u64, sum: &mut u64) {
     give(buffer);
 }
 
-/// Takes a buffer of `CAPACITY` bytes and passes it to [`share_and_drop`] if `SHARED` is `true`, and
-/// to [`write_and_drop`] otherwise, `ops` times.
+/// Takes a buffer of `CAPACITY` bytes and passes it to [`share_and_drop`] if `SHARED` is `true`,
+/// and to [`write_and_drop`] otherwise, `ops` times.
 #[inline(never)]
 fn fixed<S: Source, const CAPACITY: usize, const SHARED: bool>(source: &mut S, ops: u64) -> u64 {
     let mut sum = 0;

@@ -50,7 +50,8 @@ pub(crate) fn cell<C: Contender>(littered: bool, context: &Context) -> Box<dyn C
     })
 }
 
-/// A function that parses a document, walks its tree and drops it. Returns the checksum of the walk.
+/// A function that parses a document, walks its tree and drops it. Returns the checksum of the
+/// walk.
 type RoundTrip<S> = fn(&mut S, &[u8]) -> Result<u64, ParseError>;
 
 /// Builds a cell that makes a round trip with the context's document in each unit.
