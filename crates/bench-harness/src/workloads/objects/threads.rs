@@ -2,7 +2,6 @@
 //! drops its own batch. In the second, threads run one after another, and each drops the objects of
 //! the previous one.
 
-use core::marker::PhantomData;
 use std::sync::Arc;
 
 use super::batch::{batch, room};
@@ -11,11 +10,13 @@ use crate::pools::RawPool;
 use crate::workloads::crew::{Mate, Meeting, Travelling, run_on};
 use crate::workloads::{Cell, Context, StateCell, each, mix};
 
+/// The object of both variants, which takes 40 bytes.
+type ThreadObject = WordObject<5>;
+
 /// Builds a cell of two threads with `n` objects of 40 bytes each. The time per operation is the
 /// time of one object on one thread while the other thread does the same.
 pub(crate) fn at_once<M: Maker>(n: usize, context: &Context) -> Box<dyn Cell> {
-    type T = WordObject<5>;
-    let pool = Travelling(Arc::new(M::make::<T>(2 * n)));
+    let pool = Travelling(Arc::new(M::make::<ThreadObject>(2 * n)));
     let meeting = Arc::new(Meeting::new(2));
     let theirs = Arc::clone(&meeting);
     let their_pool = pool.clone();
@@ -23,28 +24,27 @@ pub(crate) fn at_once<M: Maker>(n: usize, context: &Context) -> Box<dyn Cell> {
         let (pool, mut handles) = (their_pool, room(n));
         move |units| {
             theirs.wait();
-            each(units, || batch::<T, _>(&*pool.0, &mut handles))
+            each(units, || batch::<ThreadObject, _>(&*pool.0, &mut handles))
         }
     });
     // The drop of `mate` joins the thread before the pool is dropped.
     StateCell::boxed(n, (mate, meeting, room(n), pool), |(mate, meeting, handles, pool), units| {
         mate.order(units);
         meeting.wait();
-        let mine = each(units, || batch::<T, _>(&*pool.0, handles));
+        let mine = each(units, || batch::<ThreadObject, _>(&*pool.0, handles));
         mix(mine, mate.answer())
     })
 }
 
 /// The objects that a thread leaves to the next one.
-struct ObjectGenerations<T: Object, P: RawPool<T>> {
+struct ObjectGenerations<P: RawPool<ThreadObject>> {
     left: Vec<P::Handle>,
     n: usize,
     pool: Travelling<Arc<P>>,
     cpu: Option<usize>,
-    objects: PhantomData<T>,
 }
 
-impl<T: Object, P: RawPool<T>> ObjectGenerations<T, P> {
+impl<P: RawPool<ThreadObject>> ObjectGenerations<P> {
     /// Starts a thread that replaces every object, and waits for that thread.
     fn next(&mut self) -> u64 {
         let theirs = Travelling(Arc::clone(&self.pool.0));
@@ -55,7 +55,7 @@ impl<T: Object, P: RawPool<T>> ObjectGenerations<T, P> {
             left.0.reserve_exact(n - left.0.len());
             for i in 0..n {
                 // SAFETY: `drop` or the next thread drops the object before the pool ends.
-                let made = unsafe { theirs.0.put(T::new(i as u64)) };
+                let made = unsafe { theirs.0.put(ThreadObject::new(i as u64)) };
                 let Some(slot) = left.0.get_mut(i) else {
                     left.0.push(made);
                     continue;
@@ -63,7 +63,7 @@ impl<T: Object, P: RawPool<T>> ObjectGenerations<T, P> {
                 let old = core::mem::replace(slot, made);
                 // SAFETY: the previous thread made the object in this pool, with this tag, and the
                 // object is live.
-                unsafe { super::verify::<T, P>(&theirs.0, &old, i as u64, &mut sum) };
+                unsafe { super::verify::<ThreadObject, P>(&theirs.0, &old, i as u64, &mut sum) };
                 // SAFETY: this pool returned the handle.
                 unsafe { theirs.0.take(old) };
             }
@@ -74,7 +74,7 @@ impl<T: Object, P: RawPool<T>> ObjectGenerations<T, P> {
     }
 }
 
-impl<T: Object, P: RawPool<T>> Drop for ObjectGenerations<T, P> {
+impl<P: RawPool<ThreadObject>> Drop for ObjectGenerations<P> {
     fn drop(&mut self) {
         for handle in self.left.drain(..) {
             // SAFETY: this pool returned the handle.
@@ -86,10 +86,8 @@ impl<T: Object, P: RawPool<T>> Drop for ObjectGenerations<T, P> {
 /// Builds a cell in which threads run one after another. Each replaces the `n` objects of 40 bytes
 /// that the previous one made.
 pub(crate) fn generations<M: Maker>(n: usize, context: &Context) -> Box<dyn Cell> {
-    type T = WordObject<5>;
-    let pool = Travelling(Arc::new(M::make::<T>(n + 1)));
-    let mut objects =
-        ObjectGenerations { left: Vec::new(), n, pool, cpu: context.second_cpu, objects: PhantomData::<T> };
+    let pool = Travelling(Arc::new(M::make::<ThreadObject>(n + 1)));
+    let mut objects = ObjectGenerations { left: Vec::new(), n, pool, cpu: context.second_cpu };
     objects.next();
     StateCell::boxed(n, objects, |objects, units| each(units, || objects.next()))
 }
