@@ -180,6 +180,7 @@ fn conc_a_contender_that_the_user_named_is_measured_in_a_process_of_its_own() {
 }
 
 /// Writes a trace of a thousand blocks of 1 GiB, which exceed the memory of every test machine.
+/// Returns the path of the trace.
 fn sparse(dir: &TestDir, zeroed: bool) -> PathBuf {
     let alloc = |i: u64| What::Alloc { address: i << 30, size: 1 << 30, align_log2: 0, zeroed };
     dir.save("a thousand large blocks", (0..1000).map(|i| (1, alloc(i))))

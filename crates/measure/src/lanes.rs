@@ -9,8 +9,8 @@ use std::{io, thread};
 ///
 /// # Errors
 ///
-/// Returns the error of the first lane in which `work` fails or panics. This lane stops, but the
-/// others process all remaining items.
+/// If `work` fails or panics, its lane stops, and the other lanes process the remaining items.
+/// Returns the error of the lane with the lowest number among those that stopped.
 pub fn in_lanes<I: Send, R: Send>(
     lanes: usize,
     items: Vec<I>,
@@ -28,8 +28,11 @@ pub fn in_lanes<I: Send, R: Send>(
     thread::scope(|scope| {
         let run = &run;
         let lanes: Vec<_> = (0..lanes).map(|lane| scope.spawn(move || run(lane))).collect();
-        let mut ended = lanes.into_iter().map(thread::ScopedJoinHandle::join);
-        ended.try_for_each(|lane| lane.unwrap_or_else(|_panic| Err(io::Error::other("a lane panicked"))))
+        // Join all lanes: the scope panics if a lane panicked and was not joined.
+        let ended: Vec<_> = lanes.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        ended
+            .into_iter()
+            .try_for_each(|lane| lane.unwrap_or_else(|_panic| Err(io::Error::other("a lane panicked"))))
     })?;
     Ok(done.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
@@ -48,5 +51,11 @@ mod tests {
         let panics = |_, ()| -> io::Result<()> { panic!("as the test wants") };
         let error = in_lanes(1, vec![()], panics).expect_err("it panics");
         assert_eq!(error.to_string(), "a lane panicked");
+        let both = std::sync::Barrier::new(2);
+        let ends_badly = |lane, ()| -> io::Result<()> {
+            both.wait();
+            if lane == 0 { Err(io::Error::other("zero")) } else { panic!("as the test wants") }
+        };
+        assert_eq!(in_lanes(2, vec![(), ()], ends_badly).expect_err("both end").to_string(), "zero");
     }
 }

@@ -97,7 +97,7 @@ pub fn steal() -> Option<u64> {
     stat.lines().next()?.split_whitespace().nth(8)?.parse().ok()
 }
 
-/// Returns the load averages over 1, 5 and 15 minutes.
+/// Returns the load averages over 1, 5 and 15 minutes as text.
 #[must_use]
 pub fn load_average() -> Option<String> {
     let line = fs::read_to_string("/proc/loadavg").ok()?;

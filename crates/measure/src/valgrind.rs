@@ -8,12 +8,15 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
+/// The name of the program.
+pub const VALGRIND: &str = "valgrind";
+
 /// Returns a valgrind command with a minimal environment, so that variables of the user do not
 /// configure an allocator. The environment lies at the base of the stack, so its length also shifts
 /// the address of every stack frame.
 #[must_use]
 pub fn valgrind() -> Command {
-    let mut command = Command::new("valgrind");
+    let mut command = Command::new(VALGRIND);
     command.env_clear();
     for name in ["PATH", "VALGRIND_LIB"] {
         command.envs(env::var_os(name).map(|value| (name, value)));

@@ -51,6 +51,10 @@ pub const LOOK_EVERY: usize = 16;
 /// One in this many pushes to a heap looks at the queue, unless that push has looked at the heap.
 const LOOK_EVERY_PUSHES: usize = 64;
 
+/// The interval between looks at a heap that first put the heap's seen units back into its inbox.
+/// The unit is a look at this heap that found its owner idle by bytes.
+const SEEN_EVERY: usize = if cfg!(miri) { 2 } else { 16 };
+
 /// The largest number of heaps that one look visits.
 const HEAPS: usize = 4;
 
@@ -64,6 +68,10 @@ const ADD: Ordering =
 // ORDERING: Acquire. Pairs with the Release in `IdleQueue::add`.
 const POP: Ordering =
     if cfg!(ephemera_weaken = "queue_pop_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+// ORDERING: Acquire. Pairs with the Release in `IdleQueue::put_back`: the thread that took the heap
+// out of the queue has read the link that this thread writes.
+const REUSE: Ordering =
+    if cfg!(ephemera_weaken = "queue_reuse_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
 
 /// The reason why an owner counts as idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +92,8 @@ pub struct Purged {
     /// Whether the heap probably has more units to purge, so that the next look need not wait for
     /// the next clock tick.
     pub more: bool,
+    /// Whether the look examined all units of the inbox.
+    pub ended: bool,
 }
 
 /// The operations on an allocator's heaps that an [`IdleQueue`] needs.
@@ -107,7 +117,7 @@ pub trait IdleHeaps {
     fn is_held(&self, heap: &Self::Heap) -> bool;
 
     /// Purges some of the units in this heap's inbox whose blocks are all free. `by` says why the
-    /// owner counts as idle. Only one thread at a time calls this.
+    /// owner counts as idle. Only one thread at a time calls this for a heap.
     fn purge_units(&self, heap: &Self::Heap, by: IdleBy) -> Purged;
 
     /// Drains the heap's mail if no thread holds its record. The calling thread has just put units
@@ -183,7 +193,7 @@ impl<H> IdleQueue<H> {
     }
 
     /// Adds `bytes`, which threads pushed to a heap, to the count of the heap's owner, if there is
-    /// one. Looks at the heap if the owner is idle by bytes and no thread is inside the gate.
+    /// one. Looks at the heap if the owner is idle by bytes and no other thread looks at the heap.
     /// Returns whether this call looked at the heap.
     #[cold]
     fn note_bytes<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, bytes: usize) -> bool {
@@ -203,13 +213,21 @@ impl<H> IdleQueue<H> {
     }
 
     /// Purges units of a heap whose owner is idle by bytes. Returns `None`, without a look at the
-    /// heap, if another thread is inside the gate.
+    /// heap, if another thread looks at it.
     pub(crate) fn look_at<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H) -> Option<Purged> {
-        let _pass = self.gate.try_enter()?;
+        let mail = heaps.mail(heap);
+        let _pass = mail.gate.try_enter()?;
+        // Other threads may still have been freeing the blocks of a unit when a look examined it.
+        let looks = mail.looks.get().wrapping_add(1);
+        mail.looks.set(looks);
+        if looks % SEEN_EVERY == 0 && !cfg!(ephemera_weaken = "seen_units_wait_for_a_pause") {
+            mail.put_seen_back();
+        }
         let purged = heaps.purge_units(heap, IdleBy::Bytes);
         // While the units are lent, the heap has no mail, so a thread that pushed to it during that
-        // time may not have added it to the queue.
-        let mail = heaps.mail(heap);
+        // time may not have added it to the queue. ORDERING: after the SeqCst fence of
+        // `LentUnits::put_back`. Pairs with the fence in `IdleQueue::put_back`: either this thread
+        // sees that the heap is not in the queue, or the thread that removes it sees the units.
         let is_lost = !mail.queued.load(Ordering::Relaxed) && mail.is_some();
         if is_lost && !cfg!(ephemera_weaken = "lent_heap_is_not_queued") {
             self.add(heaps, heap, true);
@@ -222,7 +240,9 @@ impl<H> IdleQueue<H> {
     #[cold]
     fn add<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, new: bool) {
         let mail = heaps.mail(heap);
-        if mail.queued.compare_exchange(false, true, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        // ORDERING: `REUSE`. Pairs with `IdleQueue::put_back`.
+        if mail.queued.compare_exchange(false, true, REUSE, Ordering::Relaxed).is_ok() {
+            mail.linked.write();
             if new {
                 mail.visits.set(heaps.visits(heap));
                 mail.since.set(pages::now_ms());
@@ -249,14 +269,18 @@ impl<H> IdleQueue<H> {
         // SAFETY: the pointer is null or names a heap that `note_push` added, which is not freed
         // while the queue is used.
         let heap = unsafe { first.as_ref() }?;
-        self.taken.store(heaps.mail(heap).below.load(Ordering::Relaxed), Ordering::Relaxed);
+        let mail = heaps.mail(heap);
+        mail.linked.touch();
+        self.taken.store(mail.below.load(Ordering::Relaxed), Ordering::Relaxed);
         Some(heap)
     }
 
     /// Returns a heap to the queue if it still has mail.
     fn put_back<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H) {
         let mail = heaps.mail(heap);
-        mail.queued.store(false, Ordering::Relaxed);
+        // ORDERING: Release. Pairs with `REUSE` in `IdleQueue::add`: the thread that adds the heap
+        // again writes the link after this thread has read it.
+        mail.queued.store(false, Ordering::Release);
         if !cfg!(ephemera_weaken = "queue_without_fence") {
             // ORDERING: SeqCst fence. Pairs with the one in `Inbox::push`: either this thread sees
             // the push, or the pusher sees that the heap is not in the queue.
@@ -276,13 +300,13 @@ impl<H> IdleQueue<H> {
         if self.is_empty() || cfg!(ephemera_weaken = "idle_owners_keep_pages") {
             return;
         }
-        let (now, more) = (pages::now_ms(), self.more.get());
-        if now != 0 && now == self.looked.get() && more == 0 {
+        let now = pages::now_ms();
+        if now != 0 && now == self.looked.get() && self.more.get() == 0 {
             return;
         }
         let Some(_pass) = self.gate.try_enter() else { return };
         self.looked.set(now);
-        self.more.set(more.saturating_sub(1));
+        self.more.set(self.more.get().saturating_sub(1));
         for _ in 0..HEAPS {
             let Some(heap) = self.pop(heaps) else { return };
             let more = self.visit_heap(heaps, heap, now);
@@ -294,9 +318,10 @@ impl<H> IdleQueue<H> {
         }
     }
 
-    /// If the owner of a heap is idle by time, purges units in its inbox. If the inbox is empty,
-    /// puts the seen units back there instead. Returns whether the next look need not wait for the
-    /// next clock tick. Only the thread inside the gate may call this.
+    /// If the owner of a heap is idle by time, purges units in its inbox. Once it has examined all
+    /// of them, puts the seen units back into the inbox for the look after the next pause. Returns
+    /// whether the next look need not wait for the next clock tick. Only the thread inside the
+    /// queue's gate may call this.
     fn visit_heap<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, now: usize) -> bool {
         let (mail, visits) = (heaps.mail(heap), heaps.visits(heap));
         if !heaps.is_held(heap) {
@@ -307,20 +332,23 @@ impl<H> IdleQueue<H> {
             mail.since.set(now);
             return false;
         }
-        // If the heap was added after this look read the clock, the pause wraps to a very large
-        // number.
         let pause = now.wrapping_sub(mail.since.get());
-        if !(self.idle_ms..usize::MAX / 2).contains(&pause) {
+        if pause > usize::MAX / 2 {
+            // The heap was added after this look read the clock, or the clock has wrapped around.
+            mail.since.set(now);
             return false;
         }
-        if mail.inbox.is_empty() {
-            // Any seen unit may have become empty since a thread examined it, so all seen units go
-            // back to the inbox.
+        if pause < self.idle_ms {
+            return false;
+        }
+        let Some(_pass) = mail.gate.try_enter() else { return false };
+        let purged = heaps.purge_units(heap, IdleBy::Time);
+        if purged.ended {
+            // Any seen unit may have become empty since a thread examined it.
             mail.since.set(now);
             mail.put_seen_back();
             heaps.drain_free_record(heap);
-            return false;
         }
-        heaps.purge_units(heap, IdleBy::Time).more
+        purged.more
     }
 }

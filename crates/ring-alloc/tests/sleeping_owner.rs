@@ -5,9 +5,10 @@
 #![cfg(not(ephemera_poison = "asan"))]
 
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use bursts::{BURST, Burst, CHUNK, KEPT, SHORT, burst, in_order, left};
-use ephemera_testkit::bursts::{PAGE, check_pages_are_kept, freed_elsewhere};
+use ephemera_testkit::bursts::{PAGE, check_pages_are_kept, freed_elsewhere, two_freed_at_once};
 
 #[path = "support/bursts.rs"]
 mod bursts;
@@ -17,6 +18,18 @@ static TURN: Mutex<()> = Mutex::new(());
 
 fn in_reverse(blocks: &mut Burst) {
     blocks.iter_mut().rev().for_each(|block| *block = None);
+}
+
+/// Frees the blocks on two threads. Each thread frees every second piece of 100 blocks, which fill
+/// about three chunks.
+fn on_two_threads(blocks: &mut Burst) {
+    let mut halves = [Vec::new(), Vec::new()];
+    blocks.chunks_mut(100).enumerate().for_each(|(number, piece)| halves[number % 2].push(piece));
+    thread::scope(|threads| {
+        for half in halves {
+            threads.spawn(|| half.into_iter().flatten().for_each(|block| *block = None));
+        }
+    });
 }
 
 /// Checks how much memory of a burst stays after another thread has freed the burst. Two pages of
@@ -35,6 +48,18 @@ fn burst_that_another_thread_frees_leaves_without_a_later_operation() {
 #[test]
 fn burst_that_another_thread_frees_in_reverse_leaves_without_a_later_operation() {
     check_remote(in_reverse);
+}
+
+#[test]
+fn burst_that_two_threads_free_leaves_without_a_later_operation() {
+    check_remote(on_two_threads);
+}
+
+#[test]
+fn two_bursts_that_are_freed_at_once_leave_without_a_later_operation() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let left = left(two_freed_at_once(|| burst(BURST / 2), in_order));
+    assert!(left < BURST / CHUNK * 2 * PAGE + 2 * KEPT, "{left} bytes stay");
 }
 
 #[test]

@@ -80,6 +80,36 @@ pub fn freed_elsewhere<B: Send>(
     })
 }
 
+/// Measures two bursts that two other threads allocate. Two more threads free them at the same
+/// time, while the threads that allocated them sleep. The result is that of both bursts together.
+pub fn two_freed_at_once<B: Send>(make: impl Fn() -> B + Sync, free: impl Fn(&mut B) + Sync) -> BurstMemory {
+    let (before, faults_before) = (resident(), faults());
+    let (send, receive) = sync_channel(2);
+    thread::scope(|threads| {
+        let owners = [(), ()].map(|()| {
+            let (send, make) = (send.clone(), &make);
+            let (end, ended) = sync_channel::<()>(1);
+            let owner = threads.spawn(move || {
+                send.send(make()).unwrap_or(());
+                ended.recv().unwrap_or(());
+            });
+            (owner, end)
+        });
+        let mut blocks = [(), ()].map(|()| receive.recv().expect("the owner sends"));
+        let (faults, peak) = (faults() - faults_before, resident());
+        thread::scope(|freeing| {
+            let started = blocks.each_mut().map(|blocks| freeing.spawn(|| free(blocks)));
+            started.into_iter().for_each(|thread| thread.join().expect("no panic"));
+        });
+        let after = resident();
+        for (owner, end) in owners {
+            drop(end);
+            owner.join().expect("no panic");
+        }
+        BurstMemory { before, peak, after, faults }
+    })
+}
+
 /// Checks that each of the last two of ten bursts takes few page faults, which shows that the
 /// allocator kept their pages. Each burst has `bytes` bytes.
 ///

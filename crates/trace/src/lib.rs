@@ -2,8 +2,8 @@
 //!
 //! `ephemera-recorder` writes trace files and reads them. One pass over a trace gathers a
 //! [`TraceProfile`]. [`advise`] turns the profile into a verdict, which [`text`] and [`page`]
-//! print. [`replay`] runs a trace over any allocators that its caller passes in, so this crate
-//! depends on no allocator.
+//! print. [`replay`] runs a trace over any allocators that its caller passes in, so this crate does
+//! not depend on an allocator.
 
 #![expect(
     clippy::std_instead_of_alloc,

@@ -57,8 +57,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Opens a trace and reads it. Shows on the terminal that the trace is being read. A thread redraws
-/// the bar, because a summary does not report its progress.
+/// Opens a trace and reads it with `pass`. Returns the trace and the result of `pass`. Shows on the
+/// terminal that the trace is being read. A thread redraws the bar, because a summary does not
+/// report its progress.
 fn read<T>(
     path: &Path,
     pass: impl FnOnce(&Trace, &ProgressBar) -> Result<T, TraceError>,

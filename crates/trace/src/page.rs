@@ -27,7 +27,7 @@ pub fn page(profile: &TraceProfile, advice: &Advice, replayed: Option<&Replayed>
     ephemera_measure::page::page(&format!("The allocations of {program}"), &body)
 }
 
-/// Draws live bytes over the calls.
+/// Returns a picture of the live bytes over the calls.
 fn alive(profile: &TraceProfile) -> String {
     let peaks = &profile.alive.peaks;
     let each = profile.events as f64 / peaks.len().max(1) as f64;
@@ -48,7 +48,7 @@ fn alive(profile: &TraceProfile) -> String {
     panel.inline("live bytes over the calls", &format!("at most {}", bytes(most)), &curve, &curve)
 }
 
-/// Draws ratios with their intervals.
+/// Returns a picture of the ratios with their intervals.
 fn ratios(rows: &[ReplayRow]) -> String {
     let lines =
         rows.iter().map(|row| ForestLine { name: &row.name, ratio: row.ratio, verdict: Some(row.verdict) });

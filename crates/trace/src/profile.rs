@@ -98,7 +98,7 @@ pub struct TraceProfile {
     /// Nanoseconds from the start of the recording to the end of the program, or to the last event
     /// if the trace has no end.
     pub time: u64,
-    /// The nanoseconds from the first call to the last, summed over all threads.
+    /// The nanoseconds from each thread's first call to its last, summed over all threads.
     pub threads_time: u64,
     /// Processor times, and the times of the measured calls in the allocator and in the recorder.
     #[serde(skip)]
@@ -126,7 +126,8 @@ pub struct TraceProfile {
     pub lost: u64,
     /// The number of blocks with a larger alignment than `malloc` gives.
     pub over_aligned: u64,
-    /// The 16 most common sizes, the most common first: the size, and the number of its blocks.
+    /// The most common sizes, at most 16, the most common first: the size, and the number of its
+    /// blocks.
     pub sizes: Vec<(u64, u64)>,
     /// The live bytes over the run.
     #[serde(skip)]

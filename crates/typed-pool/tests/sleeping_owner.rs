@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use ephemera_prim::pages;
-use ephemera_testkit::bursts::{check_pages_are_kept, faults, freed_elsewhere, measured};
+use ephemera_testkit::bursts::{check_pages_are_kept, faults, freed_elsewhere, measured, two_freed_at_once};
 use typed_pool::PooledAllocator;
 
 #[global_allocator]
@@ -61,6 +61,17 @@ fn in_reverse(blocks: &mut Burst) {
     blocks.iter_mut().rev().for_each(|block| drop(core::mem::take(block)));
 }
 
+/// Frees the blocks on two threads. Each thread frees every second piece of 128 blocks.
+fn on_two_threads(blocks: &mut Burst) {
+    let mut halves = [Vec::new(), Vec::new()];
+    blocks.chunks_mut(128).enumerate().for_each(|(number, piece)| halves[number % 2].push(piece));
+    thread::scope(|threads| {
+        for half in halves {
+            threads.spawn(|| half.into_iter().flatten().for_each(|block| drop(core::mem::take(block))));
+        }
+    });
+}
+
 /// Checks how much memory stays resident after another thread has freed a burst.
 fn check_remote(free: fn(&mut Burst)) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -77,6 +88,26 @@ fn burst_that_another_thread_frees_leaves_without_a_later_operation() {
 #[test]
 fn burst_that_another_thread_frees_in_reverse_leaves_without_a_later_operation() {
     check_remote(in_reverse);
+}
+
+#[test]
+fn burst_that_two_threads_free_leaves_without_a_later_operation() {
+    /// The size of a block in words. A unit of 256 KiB has room for about 31 of these blocks, so
+    /// each thread frees whole units.
+    const LARGE: usize = 1_000;
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    pages::purge();
+    let burst = || (0..BURST / (8 * LARGE)).map(|number| vec![number as u64; LARGE].into()).collect();
+    let memory = freed_elsewhere(burst, on_two_threads, 1)[0];
+    assert!(memory.after < memory.before + HEADERS + KEPT, "{memory:?}");
+}
+
+#[test]
+fn two_bursts_that_are_freed_at_once_leave_without_a_later_operation() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    pages::purge();
+    let memory = two_freed_at_once(|| burst(BURST / 2), in_order);
+    assert!(memory.after < memory.before + LIST + HEADERS + 2 * KEPT, "{memory:?}");
 }
 
 #[test]

@@ -10,8 +10,8 @@ use super::model::{ReportRow, ReportTable};
 use crate::runner::{AloneRun, Latencies};
 use crate::workloads::{AfterBurst, AloneFigures, SHOWN};
 
-/// The largest resident memory, in bytes, with which a contender counts as having returned its
-/// memory one second after the burst.
+/// The largest growth of the resident memory, in bytes, with which a contender counts as having
+/// returned its memory one second after the burst.
 pub const RETURNED: u64 = 8 << 20;
 
 impl ReportRow {
@@ -60,13 +60,13 @@ fn burst_grid(table: &ReportTable) -> Vec<Vec<String>> {
     let moments = moments(table);
     // At moment 0 nothing has happened since the burst, so both activities share one column.
     let later = moments.iter().filter(|&&at| at > 0.0);
-    let columns: Vec<(AfterBurst, f64)> = moments
+    let readings: Vec<(AfterBurst, f64)> = moments
         .iter()
         .map(|&at| (AfterBurst::Asleep, at))
         .chain(later.map(|&at| (AfterBurst::Working, at)))
         .collect();
     let mut head = vec!["allocator".to_owned(), "burst".to_owned()];
-    head.extend(columns.iter().map(|(after, at)| format!("{} {at} s", after.word())));
+    head.extend(readings.iter().map(|(after, at)| format!("{} {at} s", after.word())));
     head.extend([format!("after {JUDGED_AT} s"), "notes".to_owned()]);
     let row = |row: &ReportRow| {
         let cell = |&(after, at): &(AfterBurst, f64)| {
@@ -74,7 +74,7 @@ fn burst_grid(table: &ReportTable) -> Vec<Vec<String>> {
         };
         let peak = row.runs.iter().map(|run| run.figures.peak).max();
         let mut cells = vec![row.named(), dash(peak, mib)];
-        cells.extend(columns.iter().map(cell));
+        cells.extend(readings.iter().map(cell));
         cells.extend([dash(row.returned(), |said| said), note(row)]);
         cells
     };

@@ -1,9 +1,9 @@
 //! `--baseline`: compares this run with the `summary.json` of an earlier run, row by row.
 //!
-//! Within a run, a ratio is taken between samples that are milliseconds apart. Samples of two runs
-//! do not form pairs, so the change of a ratio is the quotient of two medians. Its interval
-//! combines the intervals of the two ratios, as for independent estimates. The change also reflects
-//! every other difference between the runs.
+//! Within a run, a ratio is taken between two samples of the same round, which are taken shortly
+//! after each other. Samples of two runs do not form pairs, so the change of a ratio is the
+//! quotient of two medians. Its interval combines the intervals of the two ratios, as for
+//! independent estimates. The change also reflects every other difference between the runs.
 
 use std::fs;
 use std::path::Path;

@@ -187,16 +187,16 @@ fn resident(of: &ReportTable) -> Vec<Value> {
         held_scale(&all, 1.0, |value| format!("{:.0} %", value * 100.0))
     };
     let panel = |row: &ReportRow| {
-        let held = |after| row.run(after).map(held).unwrap_or_default();
+        let readings = |after| row.run(after).map(held).unwrap_or_default();
         // A logarithmic scale cannot show moment 0. The table has the reading at that moment.
         let later = |held: Vec<HeldPoint>| held.into_iter().filter(|(at, ..)| *at > 0.0);
         let (curves, figures) = if burst {
             let after = [AfterBurst::Working, AfterBurst::Asleep];
             let point = |(at, taken, _): HeldPoint| (at.log10(), mib(taken));
-            (after.map(|after| later(held(Some(after))).map(point).collect()), row.returned())
+            (after.map(|after| later(readings(Some(after))).map(point).collect()), row.returned())
         } else {
             let peak = row.run(None).map(|run| format!("{} at most", bytes(run.figures.peak)));
-            (held_curves(&later(held(None)).collect::<Vec<_>>(), &scale), peak)
+            (held_curves(&later(readings(None)).collect::<Vec<_>>(), &scale), peak)
         };
         let name = row.named();
         let title = format!("{}: resident memory of {name} over time", of.spec.id);

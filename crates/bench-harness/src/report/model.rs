@@ -10,7 +10,7 @@ use crate::stats::{Estimate, Verdict, verdict};
 use crate::workloads::WorkloadSpec;
 
 /// A row of a table: one contender's results. A figure is `None` if it was not measured, and the
-/// ratios and times are also `None` if the contender crashed or gave wrong results.
+/// ratios and costs are also `None` if the contender crashed or gave wrong results.
 #[derive(Clone, Debug)]
 pub struct ReportRow {
     /// The contender's key.
@@ -146,11 +146,11 @@ impl ReportRow {
 
     /// Returns the reason why the contender has no figures, or the note on its figures.
     pub(super) fn note(&self) -> String {
-        match (self.state.told(), self.refused) {
-            (("missing", Some(why)), _) => why.to_owned(),
-            ((state, Some(why)), _) => format!("{state}: {why}"),
-            (_, Some(share)) => format!("refused {:.2} %, heap instead; {}", share * 100.0, self.notes),
-            (_, None) => self.notes.to_owned(),
+        match (&self.state, self.state.told(), self.refused) {
+            (ContenderState::Missing(why), ..) => why.clone(),
+            (_, (state, Some(why)), _) => format!("{state}: {why}"),
+            (.., Some(share)) => format!("refused {:.2} %, heap instead; {}", share * 100.0, self.notes),
+            (.., None) => self.notes.to_owned(),
         }
     }
 }

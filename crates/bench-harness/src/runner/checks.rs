@@ -1,5 +1,5 @@
 //! Compares the results of checks, and the runs of contenders in their own processes. Reports do
-//! not show the ratios and times of a contender that fails a comparison.
+//! not show the ratios and costs of a contender that fails a comparison.
 
 use super::record::{AloneRun, Checked, ContenderState, WorkloadOutcome};
 use crate::card::ContenderClass;
@@ -40,7 +40,7 @@ fn differs(run: &AloneRun, all: &[AloneRun]) -> Option<String> {
 }
 
 /// Returns how a check differs from the expected one, or `None` if it does not. If the reference
-/// died, only the number of allocations and the contents are compared.
+/// died, only the contents and, if the workload states it, the number of allocations are compared.
 fn wrong(class: ContenderClass, check: &Checked, reference: Option<&Checked>) -> Option<String> {
     let asked = check.asked.or(reference.map(|reference| reference.tally.allocs));
     if let Some(asked) = asked

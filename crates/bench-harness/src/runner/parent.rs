@@ -27,7 +27,7 @@ const LOAD: f64 = 0.6;
 /// # Errors
 ///
 /// Returns an error if a child cannot be started, or if a child that runs all contenders dies
-/// outside of their turns. The crash of a contender is not an error: it becomes a
+/// before it notes a turn. The crash of a contender is not an error: it becomes a
 /// [`ContenderState`].
 pub fn run(
     plan: &RunPlan,
@@ -179,8 +179,8 @@ fn job(plan: &RunPlan, outcome: &WorkloadOutcome, mode: Mode, (process, budget):
 }
 
 /// Runs children until one succeeds. If a child dies, the state of the contender whose turn it was
-/// becomes `Crashed`, and the next child leaves out that contender. Returns an error if it was no
-/// contender's turn.
+/// becomes `Crashed`, and the next child leaves out that contender. Returns an error if the child
+/// died before it noted a turn.
 fn attempt(
     plan: &RunPlan,
     outcome: &mut WorkloadOutcome,

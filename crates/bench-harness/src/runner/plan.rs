@@ -91,7 +91,8 @@ impl RunPlan {
     /// shorten the later steps by the time that the early ones take. Workloads without rounds come
     /// last, and their time is separate. The processes of a workload are spread over the run, so a
     /// short period of other load on the host usually affects only one process of each workload. If
-    /// `first_at_once` is set, the steps of the first workload come before all others.
+    /// `first_at_once` is set, the steps of the first workload come before all others. A smoke run
+    /// has only one check for each workload, in the order of the plan.
     pub(super) fn steps(&self) -> Vec<RunStep> {
         let all = |work: StepWork, wanted: fn(&WorkloadSpec) -> bool| {
             let specs = self.specs.iter().enumerate().filter(move |(_, spec)| wanted(spec));

@@ -1,10 +1,10 @@
 //! Statistics: medians of paired ratios, intervals from a hierarchical bootstrap, and verdicts.
 //!
-//! The samples of a round are taken within milliseconds, so slow drifts cancel in their ratios. The
-//! estimate is the median over processes of the median over rounds. The bootstrap draws processes,
-//! then rounds within each process, because rounds of one process share its address layout. With
-//! few processes, the interval of a bootstrap is too narrow, so the spread of the processes'
-//! medians can widen it.
+//! The samples of a round are taken shortly after each other, so slow drifts cancel in their
+//! ratios. The estimate is the median over processes of the median over rounds. The bootstrap draws
+//! processes, then rounds within each process, because rounds of one process share its address
+//! layout. With few processes, the interval of a bootstrap is too narrow, so the spread of the
+//! processes' medians can widen it.
 #![forbid(unsafe_code)]
 
 mod bootstrap;

@@ -3,7 +3,9 @@
 use core::ptr;
 
 use crate::foreign::{ForeignHeader, Inbox, LentUnits};
+use crate::gate::Gate;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize};
+use crate::witness::Witness;
 use crate::word::OwnerUsize;
 
 /// The inboxes of a heap, with the heap's words in an `IdleQueue`. These inboxes are never closed.
@@ -18,6 +20,8 @@ pub struct Mail<U, H> {
     pub seen: Inbox<U>,
     /// The next heap in the queue, or null.
     pub(super) below: AtomicPtr<H>,
+    /// Tells the model checker which thread uses `below`.
+    pub(super) linked: Witness,
     /// Whether the heap is in the queue.
     pub(super) queued: AtomicBool,
     /// The approximate number of pushes to the inbox.
@@ -32,6 +36,11 @@ pub struct Mail<U, H> {
     /// The start of the owner's pause: the time in milliseconds at which a thread first saw this
     /// number of visits, or last put the seen units back into the inbox.
     pub(super) since: OwnerUsize,
+    /// Shut while a thread looks at the heap.
+    pub(super) gate: Gate,
+    /// The number of looks that found the owner idle by bytes. Only the thread inside the heap's
+    /// gate writes it.
+    pub(super) looks: OwnerUsize,
 }
 
 impl<U, H> Mail<U, H> {
@@ -43,11 +52,14 @@ impl<U, H> Mail<U, H> {
                 inbox: Inbox::new(),
                 seen: Inbox::new(),
                 below: AtomicPtr::new(ptr::null_mut()),
+                linked: Witness::new(),
                 queued: AtomicBool::new(false),
                 pushes: AtomicUsize::new(0),
                 bytes: AtomicUsize::new(0),
                 visits: OwnerUsize::new(0),
                 since: OwnerUsize::new(0),
+                gate: Gate::new(),
+                looks: OwnerUsize::new(0),
             }
         }
     }

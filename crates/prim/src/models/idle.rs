@@ -84,7 +84,7 @@ impl IdleHeaps for Lender {
         let mut units = heap.mail.lend();
         while units.look().is_some() {}
         units.put_back();
-        Purged::default()
+        Purged { ended: true, ..Purged::default() }
     }
 
     fn drain_free_record(&self, _heap: &Heap) {}
@@ -158,7 +158,28 @@ fn loom_heap_whose_units_were_lent_is_in_the_queue() {
             thread::spawn(move || model.remote_free(0))
         };
         let purged = model.queue.get().look_at(&Lender, model.heap.get());
-        assert_eq!(purged, Some(Purged::default()), "no other thread enters the gate");
+        assert!(purged.is_some(), "no other thread enters the gate of the heap");
+        other.join().unwrap();
+        let mail = model.heap.get().mail.is_some();
+        assert!(mail && !model.queue.get().is_empty(), "no look finds the mail");
+        model.book();
+        assert_eq!(model.unit.get().live(), 1);
+    });
+}
+
+/// A look takes a heap out of the queue, while another thread has lent the heap's units.
+#[test]
+fn loom_heap_is_in_the_queue_after_two_looks() {
+    explore(|| {
+        let model = Model::new();
+        model.remote_free(0);
+        let other = {
+            let model = model.clone();
+            thread::spawn(move || {
+                let _purged = model.queue.get().look_at(&Lender, model.heap.get());
+            })
+        };
+        model.queue.get().look(&Lender);
         other.join().unwrap();
         let mail = model.heap.get().mail.is_some();
         assert!(mail && !model.queue.get().is_empty(), "no look finds the mail");

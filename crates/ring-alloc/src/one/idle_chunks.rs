@@ -21,7 +21,7 @@ const PURGES: usize = if cfg!(any(test, miri)) { 2 } else { 32 };
 /// Purges chunks of this heap that have unbooked remote frees and no live block. `by` says why the
 /// owner is idle. Returns the number of purged chunks, and whether another look probably finds
 /// more. After this call, the caller must check whether the heap's record is free, and drain its
-/// mail if it is. Only one thread at a time may call this function.
+/// mail if it is. Only one thread at a time may call this function for a heap.
 pub(super) fn purge_chunks<H>(heap: &ChunkHeap, mail: &Mail<Chunk, H>, by: IdleBy) -> Purged {
     if cfg!(ephemera_weaken = "ring_idle_owners_keep_pages") {
         return Purged::default();
@@ -50,7 +50,8 @@ pub(super) fn purge_chunks<H>(heap: &ChunkHeap, mail: &Mail<Chunk, H>, by: IdleB
         unsafe { chunk.purge() };
     }
     lent.put_back();
-    Purged { units: empties, more: empties != 0 && (empties == PURGES || chunks == CHUNKS) }
+    let ended = empties < PURGES && chunks < CHUNKS;
+    Purged { units: empties, more: empties != 0 && !ended, ended }
 }
 
 /// Returns the next lent chunk, or `None` if there are no more.

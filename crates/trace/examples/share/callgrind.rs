@@ -17,7 +17,8 @@ pub(crate) struct Shares {
     pub(crate) system: f64,
 }
 
-/// Runs a command under callgrind, which writes its files into `dir`.
+/// Runs a command under callgrind, which writes its files into `dir`. Returns the allocator's
+/// shares, or an error if no process left a profile with a main function.
 pub(crate) fn run(command: &Command, dir: &Path) -> Result<Shares, Box<dyn Error>> {
     let mut valgrind = Command::new("valgrind");
     valgrind

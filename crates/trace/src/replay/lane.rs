@@ -59,7 +59,7 @@ impl Lane {
     }
 
     /// Appends an operation and returns its index in the lane. If the tail is full, first packs the
-    /// tail into the file; the error is that of the write.
+    /// tail into the file, and returns an error if the file cannot be written.
     pub(super) fn push(&mut self, op: ProgramOp) -> io::Result<u64> {
         if let Some(mut file) = self.file.as_deref().filter(|_| self.tail.len() == TAIL) {
             let mut bytes = Vec::with_capacity(SEGMENT * LONGEST);

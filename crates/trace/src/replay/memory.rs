@@ -134,7 +134,7 @@ fn was_killed(status: ExitStatus) -> bool {
 }
 
 /// Returns the size of the resident set of the process `pid` in bytes; `None` if the system does
-/// not report them.
+/// not report it.
 fn resident(pid: u32) -> Option<u64> {
     os::reported(&format!("/proc/{pid}/status"), "VmRSS:")
 }

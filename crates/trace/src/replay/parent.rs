@@ -55,7 +55,8 @@ mod tests {
         }
     }
 
-    /// Runs a shell that starts the child process. `parent` is the ID that the shell passes to it.
+    /// Runs a shell that starts the child process. `parent` is the ID that the shell passes to the
+    /// child. Returns the shell, and the lines that the child prints.
     fn shell(parent: &str) -> (Child, impl Iterator<Item = String> + use<>) {
         let name = concat!(module_path!(), "::a_child_process_of_these_tests_waits");
         let name = name.split_once("::").expect("the path begins with the crate").1;

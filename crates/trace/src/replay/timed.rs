@@ -59,8 +59,8 @@ impl Timed {
     }
 }
 
-/// The number of rounds that a replay must have for each outlier that may be removed: two outliers
-/// of nine rounds may be removed.
+/// The number of rounds that a replay must have for each outlier that may be removed: with nine
+/// rounds, two outliers.
 const OUTLYING: usize = 4;
 /// The distance from the median above which a round is an outlier, as a multiple of the median
 /// distance.

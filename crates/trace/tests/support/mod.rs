@@ -15,7 +15,7 @@ impl TestDir {
         Self(dir)
     }
 
-    /// Writes a trace of these calls, each with its thread.
+    /// Writes a trace of these calls, each with its thread. Returns the path of the trace.
     pub(crate) fn save(&self, command: &str, calls: impl IntoIterator<Item = (u32, What)>) -> PathBuf {
         let mut writer = Writer::new(command);
         for (sequence, (thread, what)) in (1..).zip(calls) {
@@ -26,7 +26,8 @@ impl TestDir {
         path
     }
 
-    /// Writes a trace of four threads, which free and resize blocks that other threads allocated.
+    /// Writes a trace of four threads, which free and resize one another's blocks. Returns the path
+    /// of the trace.
     pub(crate) fn four_threads(&self) -> PathBuf {
         let address = |i: u64| i * 64;
         let mut calls = Vec::new();

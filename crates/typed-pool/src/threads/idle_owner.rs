@@ -32,7 +32,7 @@ const UNITS: usize = if cfg!(any(miri, ephemera_loom)) { 2 } else { 32 };
 
 /// Purges units of this heap that have no live slot but have unbooked remote frees: at most
 /// [`UNITS`] of them. Returns the number of purged units, and whether the next call probably finds
-/// more. Only one thread at a time may call this.
+/// more. Only one thread at a time may call this for a heap.
 pub(super) fn purge_units(heap: &ThreadHeap, by: IdleBy) -> Purged {
     let mut lent = heap.mail.lend();
     if by == IdleBy::Bytes {
@@ -70,7 +70,8 @@ pub(super) fn purge_units(heap: &ThreadHeap, by: IdleBy) -> Purged {
     }
     lent.put_back();
     lease_end::drain_free_record(heap);
-    Purged { units: purged, more: purged != 0 && (units == UNITS || groups == GROUPS) }
+    let ended = units < UNITS && groups < GROUPS;
+    Purged { units: purged, more: purged != 0 && !ended, ended }
 }
 
 /// Returns whether a claim on a unit's slots is likely to lead to a purge. The answer is only a

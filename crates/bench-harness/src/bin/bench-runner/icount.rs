@@ -4,7 +4,7 @@
 //! A process for each workload and contender runs N units without counting, then N and 2N with
 //! counting. The difference between the two counts is the cost of N units after the warm-up,
 //! without the cost of a call. Nothing is random: the environment is minimal, tables come from the
-//! seed, and inputs are generated, so two runs give the same figures.
+//! seed, and inputs are generated or part of the harness, so two runs give the same figures.
 
 #![expect(clippy::std_instead_of_alloc, reason = "a program of a host")]
 
@@ -21,10 +21,7 @@ use bench_harness::contenders::{self, ALWAYS, Entry, REFERENCE, VOID};
 use bench_harness::host::Host;
 use bench_harness::workloads::{Cell, Context, Document, Need, Sources, WorkloadSpec};
 use ephemera_measure::lanes::in_lanes;
-use ephemera_measure::valgrind::{InstructionCounts, WorkloadCounts, valgrind};
-
-/// The name of the program that counts the instructions.
-const VALGRIND: &str = "valgrind";
+use ephemera_measure::valgrind::{InstructionCounts, VALGRIND, WorkloadCounts, valgrind};
 
 /// The name of the function that callgrind watches: [`ephemera_measured`].
 const REGION: &str = "ephemera_measured";
@@ -47,8 +44,8 @@ extern "Rust" fn ephemera_measured(cell: &mut dyn Cell, units: u64) -> u64 {
 }
 
 /// Returns whether a workload's count depends only on the program: the workload has one thread, and
-/// the seed decides its input. This excludes R2, R4 and R5, which read files of the host, R3, which
-/// serves requests, and S12 and S13, which measure whole processes.
+/// its input does not come from the host. This excludes R2, R4 and R5, which read files of the
+/// host, R3, which serves requests, and S12 and S13, which measure whole processes.
 fn counted(spec: &WorkloadSpec) -> bool {
     let threads = matches!(spec.need, Need::OtherThread | Need::Shared | Need::ThreadsEnd);
     !threads && !spec.is_served() && !spec.reads_host() && !spec.is_alone()
@@ -69,7 +66,8 @@ fn entries(spec: &WorkloadSpec, peers: &[String]) -> Vec<Entry> {
 
 /// Counts each workload of `specs` that can be counted. Writes `icount.json` into `out`, and
 /// returns its path. Before it counts a workload, calls `step` with the total number of workloads
-/// to count and the id of that workload.
+/// to count and the id of that workload. Returns an error if none of `specs` can be counted, if
+/// valgrind is missing, or if a counted process fails.
 pub(crate) fn run(
     specs: &[WorkloadSpec],
     peers: &[String],
