@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 
 use allocator_api2::alloc::{AllocError, Global};
 use ephemera_prim::account::{Limit, SharedAccount};
-use ephemera_prim::local::{self, Tenant};
+use ephemera_prim::local::{self, Held, Tenant};
 use ephemera_prim::record::{FIRST, Lease, Record, Registry};
 
 use super::record::{Realm, RecordOwner, RingRecord, RingWorld, release};
@@ -105,15 +105,13 @@ unsafe impl RingEnv for This {
     }
 
     /// Allocates from the heap of this thread's record. The first call on a thread binds a record
-    /// to the thread. After the exit guard has run, each call leases a record for the operation and
-    /// allocates from that record.
+    /// to the thread. After the exit guard has run, each call leases a record for the operation,
+    /// allocates from that record and frees its empty chunks.
     #[cold]
     #[inline(never)]
     fn refill(self, layout: Layout, class: ChunkClass, limit: Limit) -> Result<NonNull<u8>, AllocError> {
         let held = local::hold::<Own>().ok_or(AllocError)?;
-        let block = heap::refill(owner(held.record()), layout, class, limit);
-        held.release();
-        block
+        refill_held(held, layout, class, limit)
     }
 
     fn front_changed(&self) {
@@ -193,6 +191,25 @@ fn owner(record: &'static Record<Own>) -> RecordOwner<'static, ProcessRealm> {
     RecordOwner { record, realm: ProcessRealm }
 }
 
+/// Allocates from the heap of a held record. If this thread leased the record for this operation,
+/// also frees the record's empty chunks and releases the record.
+fn refill_held(
+    held: Held<Own>,
+    layout: Layout,
+    class: ChunkClass,
+    limit: Limit,
+) -> Result<NonNull<u8>, AllocError> {
+    let owner = owner(held.record());
+    let block = heap::refill(owner, layout, class, limit);
+    // Booking may have emptied chunks of an exited thread, which `refill` keeps for a later
+    // allocation. After the release, the record may have no holder, so they would stay held.
+    if matches!(held, Held::Leased(_)) && !cfg!(ephemera_weaken = "lease_keeps_empty_chunks") {
+        heap::slow::free_empties(owner);
+    }
+    held.release();
+    block
+}
+
 /// Returns the owner of the record that this thread is bound to, or `None` if there is none.
 pub(super) fn bound() -> Option<RecordOwner<'static, ProcessRealm>> {
     local::bound::<Own>().map(owner)
@@ -200,14 +217,19 @@ pub(super) fn bound() -> Option<RecordOwner<'static, ProcessRealm>> {
 
 #[cfg(test)]
 mod tests {
+    use core::alloc::Layout;
     use core::sync::atomic::{AtomicUsize, Ordering};
 
     use allocator_api2::boxed::Box;
+    use ephemera_prim::account::Account;
     // This function serialises the tests, because each of them assumes that threads of other tests
     // do not hold records.
     use ephemera_testkit::suite::take_turn;
 
-    use super::{ChunkClass, ProcessRealm, Record, RingEnv, This, WORLD, bound, heap, near, release};
+    use super::{
+        ChunkClass, Held, Limit, ProcessRealm, Record, RingEnv, Standard, This, WORLD, bound, heap, near,
+        refill_held, release,
+    };
     use crate::OneRingAlloc;
     use crate::one::record::DRAINS;
 
@@ -231,6 +253,25 @@ mod tests {
         assert_eq!(chunks(), 1, "the holder has not looked at the inbox yet");
         release(ProcessRealm, lease);
         assert_eq!(chunks(), 0);
+    }
+
+    #[test]
+    fn conc_allocation_by_a_momentary_lease_frees_the_chunks_that_it_finds_empty() {
+        take_turn();
+        let held = || WORLD.account.now().held;
+        let value = std::thread::spawn(|| Box::new_in(7, OneRingAlloc)).join().expect("no panic");
+        // No other thread in this process has a record, so the first record is that of the exited
+        // thread.
+        let lease = WORLD.registry.records().next().and_then(Record::try_lease).expect("its thread ended");
+        drop(value);
+        assert_ne!(held(), 0, "the record is held, so the free leaves the chunk to the holder");
+        let (layout, class) = (Layout::new::<[u8; 4_000]>(), ChunkClass::Medium);
+        let block = refill_held(Held::Leased(lease), layout, class, Limit::Applies).expect("no limit");
+        // The account shows what is held. A call of `stats` would trim the free record.
+        assert_eq!(held(), class.chunk_layout::<Standard>().size(), "the small chunk is empty");
+        // SAFETY: the block was allocated above with this layout.
+        unsafe { OneRingAlloc.deallocate(block, layout) };
+        assert_eq!(held(), 0);
     }
 
     #[test]
