@@ -71,7 +71,9 @@
 //!
 //! In a forked child, the blocks of the parent's other threads can be freed, but the chunks of
 //! these blocks are never freed. The child uses and frees the chunks of the forking thread as
-//! usual.
+//! usual, except for chunks that another thread of the parent was using at the fork. If that thread
+//! was freeing a block of a chunk, or was checking whether it could return the chunk's pages, the
+//! child may keep the chunk.
 //!
 //! # Traits
 //!

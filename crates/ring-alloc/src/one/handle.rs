@@ -184,7 +184,9 @@ impl OneRingAlloc {
     ///
     /// Before a request that would exceed the limit fails with [`AllocError`], this thread frees
     /// its empty chunks and those of exited threads. Every other thread frees its own empty chunks
-    /// when it next fills a chunk, so a later attempt may succeed. Lowering the limit does not free
+    /// when it next fills a chunk, so a later attempt may succeed. While another thread returns
+    /// pages of this thread's chunks (usually for 0.1 ms), this thread cannot free those chunks, so
+    /// its request may be refused although their blocks are free. Lowering the limit does not free
     /// memory. A thread that handed over blocks without a limit may hold 2 MiB of empty chunks
     /// until another of its small chunks becomes empty, or until it has filled up to 64 more
     /// chunks.
