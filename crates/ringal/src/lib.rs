@@ -75,9 +75,9 @@
 //! Every creation and drop of a ring on the heap runs a sweep, and so does every buffer that frees
 //! a store. A sweep visits up to 8 parked stores, usually including the most recent one, and up to
 //! 1,024 of the regions in these stores. If another thread is sweeping, a thread skips its sweep,
-//! and a later sweep visits more stores to make up for the skipped one. [`RingAl::trim_all`] sweeps
-//! all parked stores, unless another thread is sweeping. The 64-byte header of a freed store stays
-//! allocated until a sweep reaches it.
+//! and the other thread then sweeps once more. If many sweeps are skipped, later sweeps visit more
+//! stores to make up for them. [`RingAl::trim_all`] sweeps all parked stores, unless another thread
+//! is sweeping. The 64-byte header of a freed store stays allocated until a sweep reaches it.
 //!
 //! # Bytes
 //!

@@ -10,10 +10,13 @@
 //! orderings and steps that these models depend on, each with a model that fails without it.
 
 use alloc::sync::Arc;
+use core::mem::ManuallyDrop;
+use core::ptr::NonNull;
 
 use loom::thread;
 
-use crate::geometry::{GRANULE, OVERHEAD, interval};
+use crate::geometry::{GRANULE, OVERHEAD, interval, region_of};
+use crate::guard::GuardPtr;
 use crate::parked::ParkedStores;
 use crate::{FixedBuf, FixedBufMut, RequestError, RingAl};
 
@@ -300,6 +303,28 @@ fn loom_two_last_buffers_free_their_store_beside_a_sweep() {
         for release in releases {
             release.join().unwrap();
         }
+        place.all_is_free();
+    });
+}
+
+/// An early release ends between two sweeps, and the second sweep may find the gate shut. One of
+/// the two threads frees the store, without another sweep.
+#[test]
+fn loom_skipped_sweep_is_made_up_for() {
+    check(|| {
+        let place = ModelStores::new();
+        let mut ring = place.ring(1);
+        let buffer = ManuallyDrop::new(unit(&mut ring));
+        drop(ring);
+        let first = place.clone();
+        let first = thread::spawn(move || first.0.sweep());
+        let data = NonNull::new(buffer.as_ptr().cast_mut()).expect("a buffer has an address");
+        // SAFETY: the buffer starts right after the guard of its region, which is not released yet.
+        let guard = unsafe { GuardPtr::of(data) };
+        guard.end_use();
+        guard.release(region_of(buffer.capacity()));
+        place.0.sweep();
+        first.join().unwrap();
         place.all_is_free();
     });
 }

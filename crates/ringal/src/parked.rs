@@ -14,7 +14,8 @@
 //!
 //! The header of a parked store stays in one of the lists below until a sweep frees the store or
 //! finds that it was freed. A gate admits one sweep at a time. A thread that finds the gate shut
-//! skips its sweep, and a later sweep makes up for it.
+//! skips its sweep. The thread that opens the gate then sweeps once more, to make up for skipped
+//! sweeps. If a sweep is skipped during this further sweep, a later call makes up for it.
 //!
 //! In the child of a fork, a header that another thread of the parent was sweeping is not in any
 //! list. The last buffer still frees that store, unless the sweep held a share.
@@ -23,8 +24,8 @@ use core::ptr::{self, NonNull};
 
 #[cfg(not(ephemera_loom))]
 use crossbeam_utils::CachePadded;
-use ephemera_prim::gate::Gate;
-use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, push};
+use ephemera_prim::gate::{Gate, Pass};
+use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, fence, push};
 use ephemera_prim::word::OwnerPtr;
 
 use crate::store::{RingStore, RingStorePtr};
@@ -165,8 +166,10 @@ impl ParkedStores {
     /// Calls `during` while the gate is shut, as if another thread were sweeping.
     #[cfg(all(test, feature = "std", not(any(ephemera_loom, miri))))]
     pub(crate) fn shut<T>(&self, during: impl FnOnce() -> T) -> T {
-        let _pass = self.gate.try_enter().expect("one thread uses the lists of a test");
-        during()
+        let pass = self.gate.try_enter().expect("one thread uses the lists of a test");
+        let result = during();
+        self.open(pass);
+        result
     }
 
     fn push(&self, store: RingStorePtr) {
@@ -178,7 +181,7 @@ impl ParkedStores {
     }
 
     /// Sweeps a few parked stores, unless another thread is sweeping. Returns the number of stores
-    /// that this sweep freed.
+    /// that this call freed.
     #[inline]
     pub(crate) fn sweep(&self) -> usize {
         if self.queued.load(Ordering::Relaxed) == 0 {
@@ -188,18 +191,50 @@ impl ParkedStores {
     }
 
     /// Sweeps all parked stores, unless another thread is sweeping. Returns the number of stores
-    /// that this sweep freed.
+    /// that this call freed.
     pub(crate) fn sweep_all(&self) -> usize {
         let all = Budget { stores: usize::MAX, ended: usize::MAX, guards: usize::MAX };
         self.sweep_within(all, true)
     }
 
     #[cold]
-    fn sweep_within(&self, mut budget: Budget, all: bool) -> usize {
-        let Some(pass) = self.gate.try_enter() else {
-            self.owed.fetch_add(1, Ordering::Relaxed);
+    fn sweep_within(&self, budget: Budget, all: bool) -> usize {
+        let Some(pass) = self.gate.try_enter().or_else(|| self.owe()) else { return 0 };
+        let freed = self.sweep_inside(budget, all);
+        freed + self.open(pass)
+    }
+
+    /// Counts a sweep that this thread skips because the gate is shut. Returns a pass if the gate
+    /// has opened since.
+    fn owe(&self) -> Option<Pass<'_>> {
+        // ORDERING: Release. Pairs with the Acquire in `ParkedStores::take_owed`. Publishes: the
+        // words of releases that ended before this call.
+        self.owed.fetch_add(1, Ordering::Release);
+        // ORDERING: SeqCst fence. Pairs with the one in `ParkedStores::open`: either this thread
+        // finds the gate open, or the thread that opens it sees the count.
+        fence(Ordering::SeqCst);
+        self.gate.try_enter()
+    }
+
+    /// Opens the gate. If other threads skipped sweeps, sweeps once more, unless another thread has
+    /// entered the gate. Returns the number of stores that the further sweep freed.
+    fn open(&self, pass: Pass<'_>) -> usize {
+        drop(pass);
+        // ORDERING: SeqCst fence. Pairs with the one in `ParkedStores::owe`: either this thread
+        // sees the count, or the thread that skips its sweep finds the gate open.
+        fence(Ordering::SeqCst);
+        if self.owed.load(Ordering::Relaxed) == 0 || cfg!(ephemera_weaken = "skipped_sweep_waits") {
             return 0;
-        };
+        }
+        // If another thread has entered since, that thread makes up for the skipped sweeps.
+        let Some(_pass) = self.gate.try_enter() else { return 0 };
+        self.sweep_inside(BRIEF, false)
+    }
+
+    /// Sweeps parked stores up to the limits in `budget`. Visits all stores again if `all` is true,
+    /// and otherwise makes up for skipped sweeps. Returns the number of stores that this call
+    /// freed. The caller must hold the gate.
+    fn sweep_inside(&self, mut budget: Budget, all: bool) -> usize {
         if all {
             while let Some(store) = self.seen.pop() {
                 self.old.push(store);
@@ -222,14 +257,15 @@ impl ParkedStores {
             fresh_first = !fresh_first;
             freed += usize::from(self.sweep_store(store, &mut budget));
         }
-        drop(pass);
         freed
     }
 
     /// Subtracts from `owed` the skipped sweeps that this sweep makes up for, and returns their
     /// number.
     fn take_owed(&self) -> usize {
-        let owed = self.owed.load(Ordering::Relaxed).min(MOST_OWED);
+        // ORDERING: Acquire. Pairs with the Release in `ParkedStores::owe`. Sees: the words of
+        // releases that ended before the skipped sweeps.
+        let owed = self.owed.load(Ordering::Acquire).min(MOST_OWED);
         if owed != 0 {
             // Only the thread that holds the gate subtracts, so the subtraction cannot wrap.
             self.owed.fetch_sub(owed, Ordering::Relaxed);
