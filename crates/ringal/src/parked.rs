@@ -17,8 +17,10 @@
 //! skips its sweep. The thread that opens the gate then sweeps once more, to make up for skipped
 //! sweeps. If a sweep is skipped during this further sweep, a later call makes up for it.
 //!
-//! In the child of a fork, a header that another thread of the parent was sweeping is not in any
-//! list. The last buffer still frees that store, unless the sweep held a share.
+//! In the child of a fork, a store may stay allocated if another thread of the parent was dropping
+//! its ring, sweeping the store, or releasing one of its buffers. The share of that thread then
+//! stays. A header that the other thread was sweeping is not in any list. Every other store is
+//! freed by its last buffer.
 
 use core::ptr::{self, NonNull};
 
