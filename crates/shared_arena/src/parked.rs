@@ -332,4 +332,4 @@ fn look_into(
 }
 
 #[cfg(all(test, not(ephemera_loom)))]
-mod tests;
+pub(crate) mod tests;

@@ -88,24 +88,37 @@ pub(crate) unsafe fn make_room_for_counts<'s>(
 }
 
 /// Unbinds the empty groups of each shard whose record no thread holds, so that any shard can bind
-/// them. Unless `thorough` is set, skips shards that probably have no empty group. The record of
-/// such a shard has had no new holder since `scavenge` last trimmed the shard. Since then, the
-/// number of pages taken out of the shard's inbox is less than an eighth of the shard's pages.
+/// them. Unless `thorough` is set, stops at a trim that finds the store's gate shut, and skips
+/// shards that probably have few empty groups.
+///
+/// The record of such a shard has had no new holder since `scavenge` last trimmed the shard. Each
+/// page taken out of the inbox since then counts as an emptied group, because one freed slot can
+/// empty a group. These are less than an eighth of the groups of the largest size that the shard's
+/// pages would fill.
 fn scavenge(world: &ArenaWorld, store: &ArenaStore, thorough: bool) {
+    let pages_per_group = store.geometry().pages.max(1);
     for shard in store.shards() {
-        with_lease(world, shard, |record| {
+        let done = with_lease(world, shard, |record| {
             // SAFETY: this thread has the lease (O1).
             let owner = unsafe { ShardOwner::new(store, shard) };
             owner.book_inbox();
             let (quiet, entered) = (shard.quiet(), record.data().entered.get());
             let seen = quiet.entered.get() == entered;
-            if !thorough && seen && quiet.booked.get() * 8 < shard.pages().get().max(1) {
-                return;
+            let enough = shard.pages().get().max(1).div_ceil(8 * pages_per_group);
+            if !thorough && seen && quiet.booked.get() < enough {
+                return true;
             }
-            quiet.entered.set(entered);
-            quiet.booked.set(0);
-            owner.trim(Fate::Unbind);
+            // If the gate stays shut, the shard does not count as trimmed.
+            let trimmed = owner.trim(Fate::Unbind).is_some();
+            if trimmed {
+                quiet.entered.set(entered);
+                quiet.booked.set(0);
+            }
+            trimmed
         });
+        if !thorough && done == Some(false) {
+            return;
+        }
     }
 }
 
@@ -153,7 +166,7 @@ unsafe fn trim_shards(world: &ArenaWorld, store: &ArenaStore, record: Option<&Re
     let trim = |shard| {
         // SAFETY: the caller holds the record, or this thread has its lease (O1).
         let owner = unsafe { ShardOwner::new(store, shard) };
-        owner.trim(Fate::Release)
+        owner.trim(Fate::Release).unwrap_or(0)
     };
     let mut count = record.and_then(|record| store.shard(record.data().seat())).map_or(0, trim);
     for shard in store.shards() {
@@ -260,3 +273,6 @@ pub(crate) unsafe fn close(
     world.freed(unsafe { close::close_store(store, left) });
     parked::look(world, mine);
 }
+
+#[cfg(all(test, not(ephemera_loom)))]
+mod tests;

@@ -41,10 +41,10 @@ pub(crate) enum Fate {
 
 impl ShardOwner<'_> {
     /// Drains the inbox, takes the empty groups off this shard, and frees or unbinds them as `fate`
-    /// says. Returns the number of these groups, or 0 if another thread holds the gate for too
+    /// says. Returns the number of these groups, or `None` if another thread holds the gate for too
     /// long.
-    pub(crate) fn trim(self, fate: Fate) -> usize {
-        self.trim_behind(ArenaStore::enter_patiently, Which::Empty, fate).unwrap_or(0)
+    pub(crate) fn trim(self, fate: Fate) -> Option<usize> {
+        self.trim_behind(ArenaStore::enter_patiently, Which::Empty, fate)
     }
 
     /// Sorts the pages with free slots, so that the next claims take slots of partly used groups

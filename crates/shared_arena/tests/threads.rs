@@ -233,6 +233,30 @@ fn conc_pages_of_an_exited_thread_are_reused() {
     drop((values, mine));
 }
 
+/// An exited thread's groups are reused even if another thread empties each of them with one free,
+/// long after it has freed the other slots.
+#[test]
+#[cfg_attr(miri, ignore = "too slow: a group of many pages has many slots")]
+fn conc_groups_of_an_exited_thread_that_few_frees_empty_are_reused() {
+    // The number of slots in the largest group of this type.
+    const GROUP: usize = 28 * 63;
+    take_turn();
+    let arena = Arc::new(SharedArena::<u64>::new());
+    // This claim binds this thread to a record, so the second thread gets another record.
+    let mine = arena.alloc(0);
+    let there = Arc::clone(&arena);
+    let theirs = thread::spawn(move || (0..20_000).map(|number| there.alloc(number)).collect::<Vec<_>>());
+    let one_per_group: Vec<_> = theirs.join().unwrap().into_iter().step_by(GROUP).collect();
+    let fill = |count: u64| (0..count).map(|number| arena.alloc(number)).collect::<Vec<_>>();
+    let early = fill(5_000);
+    drop(one_per_group);
+    let before = arena.statistics().pages;
+    let late = fill(20_000);
+    let after = arena.statistics().pages;
+    assert!(after <= before + 40, "{before} pages, then {after}");
+    drop((mine, early, late));
+}
+
 #[test]
 fn conc_an_arena_may_be_dropped_beside_its_values() {
     take_turn();

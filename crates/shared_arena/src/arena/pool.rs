@@ -143,7 +143,7 @@ impl<T> PoolCore<T> {
 
     /// Frees the empty groups, and returns their number.
     fn free_empty(&self) -> usize {
-        self.owner().trim(Fate::Release) + self.store().release_unbound()
+        self.owner().trim(Fate::Release).unwrap_or(0) + self.store().release_unbound()
     }
 }
 

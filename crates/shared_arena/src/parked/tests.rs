@@ -19,14 +19,14 @@ use crate::shard::ShardPtr;
 use crate::store::{ArenaSettings, ArenaStore};
 use crate::world::{ArenaRecord, ArenaWorld};
 
-const GEOMETRY: &ArenaGeometry = &Of::<u64>::GEOMETRY;
+pub(crate) const GEOMETRY: &ArenaGeometry = &Of::<u64>::GEOMETRY;
 
-type ClaimedSlot = NonNull<u8>;
+pub(crate) type ClaimedSlot = NonNull<u8>;
 
 /// The number of other parked arenas: more than the creation of one arena looks at.
 const OTHERS: usize = if cfg!(miri) { LOOKS + 2 } else { 50 };
 
-fn new_world() -> Box<ArenaWorld> {
+pub(crate) fn new_world() -> Box<ArenaWorld> {
     let registry = Registry::new([const { Record::new(ArenaRecord::new()) }; FIRST], ArenaRecord::new);
     for (number, record) in registry.records().enumerate() {
         record.data().enter(|| number + 1);
@@ -35,17 +35,21 @@ fn new_world() -> Box<ArenaWorld> {
 }
 
 /// Leases a record of `world`, like a new thread.
-fn lease(world: &ArenaWorld) -> Lease<'_, ArenaRecord> {
+pub(crate) fn lease(world: &ArenaWorld) -> Lease<'_, ArenaRecord> {
     world.registry.lease_any().unwrap()
 }
 
 /// Creates an arena in `world`.
-fn new_arena(world: &ArenaWorld) -> NonNull<ArenaStore> {
+pub(crate) fn new_arena(world: &ArenaWorld) -> NonNull<ArenaStore> {
     parked::look(world, None);
     ArenaStore::create(*GEOMETRY, ArenaSettings { limit: UNLIMITED, trims: false }, false).unwrap()
 }
 
-fn claim(world: &ArenaWorld, arena: NonNull<ArenaStore>, lease: &Lease<'_, ArenaRecord>) -> ClaimedSlot {
+pub(crate) fn claim(
+    world: &ArenaWorld,
+    arena: NonNull<ArenaStore>,
+    lease: &Lease<'_, ArenaRecord>,
+) -> ClaimedSlot {
     // SAFETY: a test drops its arenas after the last claim.
     let store = unsafe { arena.as_ref() };
     let shard = store.shard(lease.record().data().seat());
@@ -54,13 +58,13 @@ fn claim(world: &ArenaWorld, arena: NonNull<ArenaStore>, lease: &Lease<'_, Arena
     shard.and_then(|shard| shard.claim(GEOMETRY)).unwrap_or_else(slow)
 }
 
-fn close(world: &ArenaWorld, arena: NonNull<ArenaStore>) {
+pub(crate) fn close(world: &ArenaWorld, arena: NonNull<ArenaStore>) {
     // SAFETY: a test drops each arena once, and does not claim a slot from the arena after that.
     unsafe { protocol::close(world, arena, None) };
 }
 
 /// Returns the number of stores that are not freed although their arena was dropped.
-fn stores(world: &ArenaWorld) -> usize {
+pub(crate) fn stores(world: &ArenaWorld) -> usize {
     world.tally.stores.load(Relaxed)
 }
 
@@ -93,7 +97,7 @@ fn free_remote(world: &ArenaWorld, slot: ClaimedSlot) {
 
 /// Performs the second half of a free that saw the arena live: a local free if `local` is set, and
 /// otherwise a remote one.
-fn finish_free(world: &ArenaWorld, slot: ClaimedSlot, local: bool) {
+pub(crate) fn finish_free(world: &ArenaWorld, slot: ClaimedSlot, local: bool) {
     let (group, far, bit) = place(slot);
     // SAFETY: the slot is in use, so its group is bound.
     let shard = unsafe { ShardPtr::of(group) };
