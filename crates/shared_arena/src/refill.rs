@@ -77,9 +77,10 @@ impl ShardOwner<'_> {
         } else if self.store.trims()
             && !self.has_resting()
             && served(quiet) >= self.shard.pages().get().max(LOOK_EVERY)
+            && self.trim_in_passing(Which::Idle).is_some()
         {
+            // If the gate was shut, the look stays due, so the next slow path tries again.
             quiet.served.set(0);
-            self.trim_in_passing(Which::Idle);
         }
     }
 
