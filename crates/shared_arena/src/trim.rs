@@ -8,6 +8,7 @@
 use core::ptr;
 
 use ephemera_prim::gate::Pass;
+use ephemera_prim::sync::{Ordering, fence};
 
 use crate::account::ReservedBytes;
 use crate::bits::Bits;
@@ -65,18 +66,30 @@ impl ShardOwner<'_> {
         which: Which,
         fate: Fate,
     ) -> Option<usize> {
+        let (shard, geometry) = (self.shard, self.geometry());
+        let (epoch, obeyed) = (&shard.quiet().epoch, shard.quiet().epoch.get());
+        if which == Which::Empty {
+            // This trim fulfils the requests to trim that were made before it drains the inbox. It
+            // can miss frees that precede a later request.
+            self.store.epoch().turned(epoch);
+            // ORDERING: Acquire. Pairs with the fence in `protocol::shrink`: this thread sees the
+            // remote frees before each of these requests.
+            fence(Ordering::Acquire);
+        }
         self.book_inbox();
         let weak = cfg!(ephemera_weaken = "arena_trim_beside_a_walk");
         let pass = if weak { None } else { enter(self.store) };
         if pass.is_none() && !weak {
+            // No request is fulfilled.
+            epoch.set(obeyed);
             return None;
         }
         if which == Which::Empty {
-            // This trim fulfils every request to trim that was made before this point.
-            self.store.epoch().turned(&self.shard.quiet().epoch);
-            rest::end(self.shard);
+            if cfg!(ephemera_weaken = "arena_trim_fulfils_later_requests") {
+                self.store.epoch().turned(epoch);
+            }
+            rest::end(shard);
         }
-        let (shard, geometry) = (self.shard, self.geometry());
         shard.flush_front(geometry);
         shard.current().set(ptr::null_mut());
 

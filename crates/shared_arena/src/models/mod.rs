@@ -9,6 +9,7 @@
 mod account;
 mod counts;
 mod end;
+mod trims;
 
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
