@@ -112,8 +112,8 @@ pub(crate) fn look(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>) {
     for item in next.into_iter().flatten() {
         // SAFETY: records are never freed (L3).
         let record = unsafe { item.as_ref() };
-        // ORDERING: AcqRel. Pairs with `note`. Publishes: that shards pushed later require another
-        // `note`.
+        // ORDERING: AcqRel. Pairs with `note`. Publishes: that shards pushed or put back later
+        // require another `note`. This thread sees the shards before each earlier `note`.
         record.data().noted.swap(false, Ordering::AcqRel);
         visit(world, record, Visitor::of(record, mine), LOOKS);
         if !record.data().parked.is_empty() {
@@ -129,7 +129,8 @@ pub(crate) fn look_at_all(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>
     waiting.map(|record| visit(world, record, Visitor::of(record, mine), usize::MAX)).sum()
 }
 
-/// Pushes a record with parked shards into the world's bag, so that other threads find it.
+/// Pushes a record with parked shards into the world's bag, so that other threads find it. A thread
+/// must call this after it pushes shards into the record's bag, or puts them back.
 fn note(world: &ArenaWorld, record: &Record<ArenaRecord>) {
     // ORDERING: AcqRel. Pairs with `look`. Publishes: the contents of the record's bag.
     if !record.data().noted.swap(true, Ordering::AcqRel) {
@@ -275,6 +276,11 @@ pub(crate) fn visit(
         // ORDERING: SeqCst. Pairs with `look_behind_the_owner` and `Bag::visit_or_wish`. Publishes:
         // that the gate is open and the lease is released.
         fence(Ordering::SeqCst);
+        // While this thread had the shards, another thread may have taken the record out of the
+        // world's bag and found no shard.
+        if !bag.is_empty() && !cfg!(ephemera_weaken = "arena_visit_notes_nothing") {
+            note(world, record);
+        }
         // This thread may be the only one that can notice that the record is free. The record's
         // holder may have exited while this thread had shards from the bag, or another thread may
         // have pushed a shard while this thread had the lease.

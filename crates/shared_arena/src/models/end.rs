@@ -2,6 +2,8 @@
 
 use loom::thread;
 
+use crate::parked;
+
 use super::{Model, check, check_exactly};
 
 /// The owner frees slots of a full page, and then exits, possibly during the drop. The owner adds
@@ -181,6 +183,27 @@ fn loom_the_last_of_two_handles_frees_the_dropped_arena() {
         for other in others {
             other.join().unwrap();
         }
+        model.ended();
+    });
+}
+
+/// Two threads look at the parked shard of a third thread at the same time. The look that finds the
+/// bag of the record in use does not take the record from later looks.
+#[test]
+fn loom_a_record_with_a_parked_shard_stays_in_reach_of_looks() {
+    check(3, || {
+        let model = Model::new(0);
+        let thread = model.start();
+        let slot = thread.claim();
+        model.close();
+        let there = model.clone();
+        let other = thread::spawn(move || parked::look_at_all(&there.world, None));
+        parked::look(&model.world, None);
+        other.join().unwrap();
+        let data = thread.record().data();
+        assert!(data.parked.is_empty() || !model.world.noted.is_empty(), "no look finds the record");
+        thread.free(slot);
+        drop(thread);
         model.ended();
     });
 }
