@@ -41,6 +41,9 @@ struct Recording {
     state: AtomicU32,
     /// The word of the [`Lock`] under which the file is created and extended.
     locked: AtomicU32,
+    /// The number of threads that are about to enter a sandbox. The file grows only while there is
+    /// none. The child of a fork lacks these threads, and starts with zero.
+    entering: AtomicU32,
     file: TraceFile,
     /// The address of the file's header; null until the file exists.
     base: AtomicPtr<u8>,
@@ -67,9 +70,6 @@ static CLOCK: AtomicU64 = AtomicU64::new(0);
 static LIMIT: AtomicUsize = AtomicUsize::new(0);
 /// The key whose destructor returns a thread's stream.
 static KEY: AtomicU32 = AtomicU32::new(0);
-/// The number of threads that are about to enter a sandbox. The file grows only while there is
-/// none.
-static ENTERING: AtomicU32 = AtomicU32::new(0);
 /// The requested path, without the suffix.
 static ASKED: PathText = PathText(UnsafeCell::new([0; PATH]));
 /// The path of this process's file.
@@ -170,7 +170,7 @@ impl Recording {
     fn claim(&self, _lock: &Lock<'_>) -> Option<*mut u8> {
         // The recording may have stopped, or the process may have forked, since the caller
         // checked.
-        if self.state.load(Relaxed) != RECORDING || ENTERING.load(Relaxed) > 0 {
+        if self.state.load(Relaxed) != RECORDING || self.entering.load(Relaxed) > 0 {
             return None;
         }
         let packet = self.file.packet(FILE.get(), LIMIT.load(Relaxed) as u64);

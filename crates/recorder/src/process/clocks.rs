@@ -10,7 +10,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-use super::{CLOCK, ENTERING, PROCESS, RECORDING, Recording};
+use super::{CLOCK, PROCESS, RECORDING, Recording};
 use crate::format::{Clocks, TICK_LOG2, header};
 use crate::lock::Lock;
 use crate::os;
@@ -60,7 +60,7 @@ impl Recording {
     /// Returns whether the recorder may make the system calls that read processor times. If so,
     /// no thread is in a sandbox, and none enters one while the lock is held.
     pub(super) fn may_call(&self, _lock: &Lock<'_>) -> bool {
-        self.state.load(Relaxed) == RECORDING && ENTERING.load(Relaxed) == 0
+        self.state.load(Relaxed) == RECORDING && self.entering.load(Relaxed) == 0
     }
 
     /// Writes a note of the calling thread's clocks if [`Self::may_call`] allows it. `since` is the

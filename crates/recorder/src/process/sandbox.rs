@@ -11,7 +11,7 @@ use core::ffi::{c_int, c_long, c_ulong};
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use super::{ENTERING, PROCESS};
+use super::PROCESS;
 use crate::format::Stop;
 use crate::lock::Lock;
 use crate::os;
@@ -36,7 +36,7 @@ fn into_sandbox(enter: impl FnOnce() -> c_long) -> c_long {
         // which does not enter the sandbox.
         return enter();
     }
-    ENTERING.fetch_add(1, Relaxed);
+    process.entering.fetch_add(1, Relaxed);
     // The current holder of the lock may not see the new count, so wait until it releases the
     // lock. Every later holder sees the count.
     drop(Lock::take(&process.locked));
@@ -45,7 +45,8 @@ fn into_sandbox(enter: impl FnOnce() -> c_long) -> c_long {
         PROCESS.store(null_mut(), Relaxed);
         process.stop(Stop::Sandbox);
     }
-    ENTERING.fetch_sub(1, Relaxed);
+    // The count is zero already if a signal handler has forked since, and this is the child.
+    let _ = process.entering.fetch_update(Relaxed, Relaxed, |count| count.checked_sub(1));
     returned
 }
 

@@ -75,11 +75,54 @@ fn no_processor_time_is_read_once_a_thread_enters_a_sandbox() {
     };
     process.state.store(RECORDING, Relaxed);
     assert!(notes());
-    ENTERING.fetch_add(1, Relaxed);
+    process.entering.fetch_add(1, Relaxed);
     assert!(!notes(), "a thread is about to enter a sandbox");
-    ENTERING.fetch_sub(1, Relaxed);
+    process.entering.fetch_sub(1, Relaxed);
     assert!(notes());
     process.state.store(STOPPED, Relaxed);
     assert!(!notes(), "the recording has ended");
     os::unmap(at, size_of::<Recording>());
+}
+
+/// The thread that enters the sandbox does not exist in the child, so nothing would ever lower the
+/// count there.
+#[test]
+#[cfg_attr(miri, ignore = "it forks; run it without Miri")]
+fn a_child_that_is_forked_while_a_thread_enters_a_sandbox_records() {
+    let _alone = STATICS.lock().unwrap_or_else(PoisonError::into_inner);
+    let at = os::map_wiped(size_of::<Recording>()).expect("memory");
+    // SAFETY: the mapping is large enough and aligned to a page. An all-zero `Recording` is valid
+    // and has no file.
+    let process = unsafe { &*at.cast::<Recording>() };
+    process.state.store(RECORDING, Relaxed);
+    process.entering.fetch_add(1, Relaxed);
+    let path = std::env::temp_dir().join(format!("ephemera-entering-{}", std::process::id()));
+    let name = std::ffi::CString::new(path.to_string_lossy().into_owned()).expect("no zero within");
+    // SAFETY: the function has no preconditions.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: the child has one thread.
+        unsafe { ASKED.set(name.as_bytes(), &[]) };
+        let mut key = 0;
+        // SAFETY: the pointer is valid for writes.
+        unsafe { libc::pthread_key_create(&raw mut key, None) };
+        KEY.store(key, Relaxed);
+        LIMIT.store(1 << 20, Relaxed);
+        THREADS.store(0, Relaxed);
+        PROCESS.store(at.cast(), Relaxed);
+        (1..=20)
+            .for_each(|block| record(&Call { lead: lead(op::ALLOC, 0), address: 16 * block, size: Some(1) }));
+        // SAFETY: the call takes no pointer, and the child has no work left.
+        unsafe { libc::_exit(0) }
+    }
+    process.entering.fetch_sub(1, Relaxed);
+    os::unmap(at, size_of::<Recording>());
+    let mut status = 0;
+    // SAFETY: the pointer is valid for writes.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(status, 0, "the child ended well");
+    let file = format!("{}.{child}", path.display());
+    let trace = Trace::open(file.as_ref()).expect("a trace");
+    std::fs::remove_file(file).expect("it is there");
+    assert_eq!((trace.events().count(), trace.dropped, trace.stop), (20, 0, None));
 }

@@ -3,6 +3,7 @@
 
 use core::arch::asm;
 use core::ffi::c_void;
+use core::ptr::null;
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -84,7 +85,7 @@ pub(super) fn allocates() {
 /// Runs a handler that forks at every 13th instruction that the recorder executes with signals
 /// unblocked. Each child continues at the interrupted instruction, allocates and ends.
 ///
-/// The instructions belong to six allocations and six frees of one thread.
+/// The instructions belong to six allocations, six frees and six refused sandboxes of one thread.
 pub(super) fn forks() {
     /// A prime, so that the forks reach different instructions in each call.
     const EVERY: usize = 13;
@@ -122,6 +123,9 @@ pub(super) fn forks() {
     fn calls() {
         for _ in 0..6 {
             churn(1);
+            // The kernel refuses this sandbox, because its filter is null.
+            // SAFETY: the call accepts any arguments.
+            unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, null::<c_void>()) };
             if in_child() {
                 churn(20);
                 // SAFETY: the call takes no pointer, and the child has no work left.
