@@ -163,6 +163,16 @@ fn a_refused_sandbox_does_not_end_the_recording() {
 }
 
 #[test]
+#[cfg(target_arch = "x86_64")]
+fn a_filter_that_other_threads_cannot_get_does_not_end_the_recording() {
+    let dir = Dir::new("unsynchronised");
+    if ran(&dir.run("unsynchronised")) {
+        let trace = dir.trace();
+        assert_eq!((trace.stop, counted(&trace)), (None, (1000, 1000, 0)));
+    }
+}
+
+#[test]
 fn a_trace_takes_little_address_space() {
     let dir = Dir::new("address-space");
     let most = u64::MAX.to_string();

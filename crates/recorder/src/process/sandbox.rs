@@ -16,13 +16,13 @@ use crate::format::Stop;
 use crate::lock::Lock;
 use crate::os;
 
-/// Calls `enter`, which puts the calling thread into a sandbox, and returns the result, which is
-/// negative on failure. If `enter` succeeds, stops the recording, unless the caller is the child of
-/// a `vfork`.
+/// Calls `enter`, which puts the calling thread into a sandbox, and returns the result. `flags` are
+/// those of the call to `seccomp`, or 0. If `enter` succeeds, stops the recording, unless the
+/// caller is the child of a `vfork`.
 ///
 /// Unless the caller is such a child, no thread extends the file while `enter` runs or after it has
 /// succeeded, and calls that begin after this function has returned a success are not recorded.
-fn into_sandbox(enter: impl FnOnce() -> c_long) -> c_long {
+fn into_sandbox(flags: c_ulong, enter: impl FnOnce() -> c_long) -> c_long {
     // ORDERING: Acquire. Pairs with the Release in `prepare`: this thread sees the recording and
     // its settings.
     let process = PROCESS.load(Acquire);
@@ -41,7 +41,11 @@ fn into_sandbox(enter: impl FnOnce() -> c_long) -> c_long {
     // lock. Every later holder sees the count.
     drop(Lock::take(&process.locked));
     let returned = enter();
-    if returned >= 0 {
+    // A positive result is the descriptor of a listener, if the program has asked for one.
+    // Otherwise, it is the ID of a thread that cannot get the filter, and no thread has got it.
+    let is_listener = flags & libc::SECCOMP_FILTER_FLAG_NEW_LISTENER != 0
+        || cfg!(ephemera_weaken = "recorder_unsynchronised");
+    if returned == 0 || returned > 0 && is_listener {
         PROCESS.store(null_mut(), Relaxed);
         process.stop(Stop::Sandbox);
     }
@@ -103,7 +107,7 @@ pub(crate) unsafe extern "C" fn prctl(
     let arguments = [c_long::from(option).cast_unsigned(), second, third, fourth, fifth];
     // SAFETY: the caller upholds the callee's contract.
     let enter = || unsafe { system(libc::SYS_prctl, arguments) };
-    let returned = if option == libc::PR_SET_SECCOMP { into_sandbox(enter) } else { enter() };
+    let returned = if option == libc::PR_SET_SECCOMP { into_sandbox(0, enter) } else { enter() };
     answered(returned) as c_int
 }
 
@@ -113,7 +117,7 @@ unsafe extern "C" fn seccomp(number: c_long, operation: c_ulong, flags: c_ulong,
     let enter = || unsafe { system(number, [operation, flags, place, 0, 0]) };
     let enters = [libc::SECCOMP_SET_MODE_STRICT, libc::SECCOMP_SET_MODE_FILTER];
     let enters = enters.into_iter().any(|mode| c_ulong::from(mode) == operation);
-    answered(if enters { into_sandbox(enter) } else { enter() })
+    answered(if enters { into_sandbox(flags, enter) } else { enter() })
 }
 
 /// Passes a call to `syscall` to the kernel. Like the C library's function, it has no stack

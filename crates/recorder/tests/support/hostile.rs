@@ -9,6 +9,9 @@ use core::sync::atomic::{AtomicBool, AtomicU32};
 use super::{SIZE, block, churn};
 
 #[cfg(target_arch = "x86_64")]
+#[path = "seccomp.rs"]
+mod seccomp;
+#[cfg(target_arch = "x86_64")]
 #[path = "stepping.rs"]
 mod stepping;
 #[cfg(target_arch = "x86_64")]
@@ -32,6 +35,8 @@ pub(crate) fn run(mode: &str) {
         "odd-alignments" => odd_alignments(),
         #[cfg(target_arch = "x86_64")]
         "closefrom" => trapping::closefrom(),
+        #[cfg(target_arch = "x86_64")]
+        "unsynchronised" => seccomp::unsynchronised(),
         #[cfg(target_arch = "x86_64")]
         "handler-allocates" => stepping::allocates(),
         #[cfg(target_arch = "x86_64")]

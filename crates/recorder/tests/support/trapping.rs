@@ -5,13 +5,13 @@
 //! opens the file. If the file is the trace, the handler acts as a second thread might: it closes
 //! the descriptor and opens a file of the program.
 
-use core::arch::asm;
 use core::ffi::{CStr, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::super::churn;
+use super::seccomp::install_unseen;
 use super::{filter, refused};
 
 /// The path of the program's own file.
@@ -50,26 +50,9 @@ pub(super) fn closefrom() {
     action.sa_flags = libc::SA_SIGINFO;
     // SAFETY: the structure is valid, and the handler has the type that `sa_flags` requires.
     assert_eq!(unsafe { libc::sigaction(libc::SIGSYS, &raw const action, null_mut()) }, 0);
-    let mut program = filter(&[libc::SYS_openat], libc::SECCOMP_RET_TRAP, libc::SECCOMP_RET_ALLOW);
-    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-    // SAFETY: the call takes no pointer.
-    unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
-    // The program makes this call by its own instruction, so the recorder does not see it and does
-    // not end the trace.
-    let entered: libc::c_long;
-    // SAFETY: the program is valid, and the kernel changes only these registers.
-    unsafe {
-        asm!(
-            "syscall",
-            inlateout("rax") libc::SYS_seccomp => entered,
-            in("rdi") libc::SECCOMP_SET_MODE_FILTER as usize,
-            in("rsi") 0,
-            in("rdx") &raw const program,
-            lateout("rcx") _,
-            lateout("r11") _,
-        );
-    }
-    if entered != 0 {
+    let program = filter(&[libc::SYS_openat], libc::SECCOMP_RET_TRAP, libc::SECCOMP_RET_ALLOW);
+    // The recorder does not see this filter.
+    if !install_unseen(program) {
         refused("seccomp");
     }
     churn(100_000);
