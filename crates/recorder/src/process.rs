@@ -6,7 +6,7 @@
 
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
 use crate::file::TraceFile;
@@ -107,7 +107,8 @@ impl PathText {
 #[inline]
 pub(crate) fn record(call: &Call) {
     // ORDERING: Acquire. Pairs with the Release in `prepare`: this thread sees the zeroed recording
-    // and its settings.
+    // and its settings. Pairs also with the Release in `into_sandbox`: this thread's later
+    // events are beyond the end of the trace.
     let process = PROCESS.load(Acquire);
     if process.is_null() {
         return;
@@ -139,6 +140,8 @@ pub(crate) fn record(call: &Call) {
 #[inline(never)]
 fn record_slow(process: &Recording, call: &Call) {
     // ORDERING: Acquire. Pairs with the Release in `restart`: this thread sees the child's file.
+    // Pairs also with the Release in `stop`: this thread's later events are beyond the end of the
+    // trace.
     if process.state.load(Acquire) == STOPPED {
         return;
     }
@@ -170,7 +173,9 @@ impl Recording {
     fn claim(&self, _lock: &Lock<'_>) -> Option<*mut u8> {
         // The recording may have stopped, or the process may have forked, since the caller
         // checked.
-        if self.state.load(Relaxed) != RECORDING || self.entering.load(Relaxed) > 0 {
+        // ORDERING: Acquire. Pairs with the Release in `stop`: this thread's later events are
+        // beyond the end of the trace.
+        if self.state.load(Acquire) != RECORDING || self.entering.load(Relaxed) > 0 {
             return None;
         }
         let packet = self.file.packet(FILE.get(), LIMIT.load(Relaxed) as u64);
@@ -200,8 +205,16 @@ impl Recording {
 
     /// Ends the recording. Writes into the header the reason, and the sequence number from which on
     /// events may be missing.
+    ///
+    /// A thread that finds the recording stopped misses a call. The sequence number is read before
+    /// the state changes, so every event that the program orders after that call is beyond the end.
     fn stop(&self, why: Stop) {
-        if self.state.swap(STOPPED, Relaxed) != RECORDING {
+        let end = SEQUENCE.load(Relaxed);
+        // ORDERING: AcqRel. The Acquire pairs with the Release in `restart`: this thread sees the
+        // child's file. It also pairs with the Release of an earlier `stop`: this thread's
+        // later events are beyond that end. The Release pairs with the Acquire in `record_slow`,
+        // `write`, `claim` and `stop`. Publishes: that the number was read.
+        if self.state.swap(STOPPED, AcqRel) != RECORDING {
             return;
         }
         let base = self.base.load(Relaxed);
@@ -216,7 +229,7 @@ impl Recording {
             // writes it.
             unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         };
-        put(header::STOP_SEQUENCE, &SEQUENCE.load(Relaxed).to_le_bytes());
+        put(header::STOP_SEQUENCE, &end.to_le_bytes());
         put(header::STOP, &(why as u32).to_le_bytes());
     }
 
@@ -237,7 +250,7 @@ impl Recording {
         self.made.store(0, Relaxed);
         let opened = self.open(Origin::Fork, LIMIT.load(Relaxed)).is_ok();
         let state = if opened { RECORDING } else { STOPPED };
-        // ORDERING: Release. Pairs with the Acquire in `record_slow`, `write` and `exits`.
+        // ORDERING: Release. Pairs with the Acquire in `record_slow`, `write`, `stop` and `exits`.
         // Publishes: the file, to the other threads. The exchange fails if the recording was
         // stopped.
         let _ = self.state.compare_exchange(WIPED, state, Release, Relaxed);

@@ -28,7 +28,9 @@ impl Recording {
         if self.state.load(Acquire) == WIPED {
             self.restart();
         }
-        if self.state.load(Relaxed) == STOPPED {
+        // ORDERING: Acquire. Pairs with the Release in `stop`: this thread's later events are
+        // beyond the end of the trace.
+        if self.state.load(Acquire) == STOPPED {
             return NONE;
         }
         if held == NONE {
@@ -43,7 +45,9 @@ impl Recording {
             Some(stream) => stream,
             None => {
                 // After a stop, the header already says that calls are missing.
-                if self.state.load(Relaxed) != STOPPED {
+                // ORDERING: Acquire. Pairs with the Release in `stop`: this thread's later
+                // events are beyond the end of the trace.
+                if self.state.load(Acquire) != STOPPED {
                     self.drop_call();
                 }
                 if held == ENDED { ENDED } else { NONE }

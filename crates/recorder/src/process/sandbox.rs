@@ -9,7 +9,7 @@
 use core::arch::{asm, naked_asm};
 use core::ffi::{c_int, c_long, c_ulong};
 use core::ptr::null_mut;
-use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::PROCESS;
 use crate::format::Stop;
@@ -46,8 +46,10 @@ fn into_sandbox(flags: c_ulong, enter: impl FnOnce() -> c_long) -> c_long {
     let is_listener = flags & libc::SECCOMP_FILTER_FLAG_NEW_LISTENER != 0
         || cfg!(ephemera_weaken = "recorder_unsynchronised");
     if returned == 0 || returned > 0 && is_listener {
-        PROCESS.store(null_mut(), Relaxed);
         process.stop(Stop::Sandbox);
+        // ORDERING: Release. Pairs with the Acquire in `record`. Publishes: that `stop` has read
+        // the sequence number from which on events may be missing.
+        PROCESS.store(null_mut(), Release);
     }
     // The count is zero already if a signal handler has forked since, and this is the child.
     let _ = process.entering.fetch_update(Relaxed, Relaxed, |count| count.checked_sub(1));

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use super::launch::{SUFFIX, launch, write_suffix};
 use super::*;
 use crate::error::StartError;
-use crate::format::{Base, PACKET, lead, op};
+use crate::format::{Base, FILE_HEADER, PACKET, lead, op};
 use crate::{Trace, TraceEvent};
 
 /// The lock that each test takes before it changes, or relies on, the statics of a recording.
@@ -125,4 +125,52 @@ fn a_child_that_is_forked_while_a_thread_enters_a_sandbox_records() {
     let trace = Trace::open(file.as_ref()).expect("a trace");
     std::fs::remove_file(file).expect("it is there");
     assert_eq!((trace.events().count(), trace.dropped, trace.stop), (20, 0, None));
+}
+
+/// Calls `body` and runs `handler` after each instruction of `body`.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+pub(super) fn stepwise(handler: extern "C" fn(i32), body: impl FnOnce()) {
+    /// The lock of the action of `SIGTRAP`.
+    static ACTION: Mutex<()> = Mutex::new(());
+    let _alone = ACTION.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: the structure is plain data, and zeros are valid.
+    let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
+    action.sa_sigaction = handler as *const () as usize;
+    // SAFETY: the structure is valid, and the handler has the type that `sa_flags` requires.
+    assert_eq!(unsafe { libc::sigaction(libc::SIGTRAP, &raw const action, core::ptr::null_mut()) }, 0);
+    // SAFETY: the trap flag only raises `SIGTRAP`, which has a handler.
+    unsafe { core::arch::asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
+    body();
+    // SAFETY: clearing the trap flag only ends the signals.
+    unsafe { core::arch::asm!("pushfq", "and qword ptr [rsp], -0x101", "popfq") };
+}
+
+/// A thread that finds the recording stopped misses a call. Readers must ignore every later event,
+/// because the trace would look complete otherwise.
+#[test]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn an_event_after_a_missed_call_is_beyond_the_end_of_the_trace() {
+    static SEEN: AtomicPtr<Recording> = AtomicPtr::new(core::ptr::null_mut());
+    static LATER: AtomicU64 = AtomicU64::new(u64::MAX);
+    /// Acts as two other threads: one misses a call, and the other then records an event.
+    extern "C" fn handler(_: i32) {
+        // SAFETY: the recording outlives the steps.
+        let process = unsafe { &*SEEN.load(Relaxed) };
+        if process.state.load(Relaxed) == STOPPED && LATER.load(Relaxed) == u64::MAX {
+            LATER.store(SEQUENCE.fetch_add(1, Relaxed), Relaxed);
+        }
+    }
+    let _alone = STATICS.lock().unwrap_or_else(PoisonError::into_inner);
+    let at = os::map_wiped(size_of::<Recording>()).expect("memory");
+    SEEN.store(at.cast(), Relaxed);
+    // SAFETY: the mapping is large enough and aligned to a page. An all-zero `Recording` is valid
+    // and has no file.
+    let process = unsafe { &*at.cast::<Recording>() };
+    let mut head = vec![0_u64; FILE_HEADER / 8];
+    process.base.store(head.as_mut_ptr().cast(), Relaxed);
+    process.state.store(RECORDING, Relaxed);
+    stepwise(handler, || process.stop(Stop::Limit));
+    let end = u64::from_le(head[header::STOP_SEQUENCE / 8]);
+    assert!((end..u64::MAX).contains(&LATER.load(Relaxed)), "{LATER:?} {end}");
+    os::unmap(at, size_of::<Recording>());
 }

@@ -1,10 +1,10 @@
 //! A test with a signal handler that runs after every instruction of a note and tries to record an
 //! event each time. The events and the note must not overwrite each other.
 
-use core::arch::asm;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU64, AtomicUsize};
 
+use super::super::tests::stepwise;
 use super::CallTimer;
 use crate::format::{Base, LONGEST, PACKET, lead, op};
 use crate::stream::{Call, Stream};
@@ -39,20 +39,6 @@ extern "C" fn records(_: i32) {
     tls::set_stream(words.stream);
 }
 
-/// Calls `body` and runs the handler after each instruction of `body`.
-fn stepwise(body: impl FnOnce()) {
-    // SAFETY: the structure is plain data, and zeros are valid.
-    let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
-    action.sa_sigaction = records as *const () as usize;
-    // SAFETY: the structure is valid, and the handler has the type that `sa_flags` requires.
-    assert_eq!(unsafe { libc::sigaction(libc::SIGTRAP, &raw const action, core::ptr::null_mut()) }, 0);
-    // SAFETY: the trap flag only raises `SIGTRAP`, which has a handler.
-    unsafe { asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
-    body();
-    // SAFETY: clearing the trap flag only ends the signals.
-    unsafe { asm!("pushfq", "and qword ptr [rsp], -0x101", "popfq") };
-}
-
 #[test]
 fn an_event_of_a_signal_handler_and_a_note_do_not_overwrite_each_other() {
     let mut packet = vec![0_u64; PACKET / 8];
@@ -68,7 +54,7 @@ fn an_event_of_a_signal_handler_and_a_note_do_not_overwrite_each_other() {
     let before = tls::get();
     tls::set_number(THREAD);
     tls::set_stream(&raw const stream);
-    stepwise(|| watch.end_recorder());
+    stepwise(records, || watch.end_recorder());
     tls::set_stream(before.stream);
     tls::set_number(before.number);
 
