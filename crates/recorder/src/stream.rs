@@ -51,6 +51,45 @@ fn fits(at: usize) -> bool {
     at.wrapping_sub(PACKET_HEADER) <= PACKET - PACKET_HEADER - LONGEST
 }
 
+/// Replaces `old` by `new` in `used`. Returns `false` and changes nothing if `used` has another
+/// value.
+///
+/// A signal handler runs before or after this one instruction, so it cannot fork between the
+/// comparison and the store. The instruction has no `lock` prefix, because each event would then
+/// cost a locked instruction more. Without the prefix, a child that executes the instruction at the
+/// same moment as its parent may still store an old length. The parent's next event corrects it.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline]
+fn exchange(used: &AtomicU32, old: u32, new: u32) -> bool {
+    let found: u32;
+    // ORDERING: Release, which every store of this processor is. Pairs with the Acquire of a
+    // process that maps the file during the recording. A later reader, in `open`, finds all stores
+    // of the ended process. Publishes: the event's bytes.
+    // SAFETY: the pointer is valid and aligned, and the instruction accesses nothing else. Every
+    // other access to the field is atomic.
+    unsafe {
+        core::arch::asm!(
+            "cmpxchg dword ptr [{used}], {new:e}",
+            used = in(reg) used.as_ptr(),
+            new = in(reg) new,
+            inout("eax") old => found,
+            options(nostack),
+        );
+    }
+    found == old
+}
+
+/// Replaces `old` by `new` in `used`. Returns `false` and changes nothing if `used` has another
+/// value.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+#[inline]
+fn exchange(used: &AtomicU32, old: u32, new: u32) -> bool {
+    // ORDERING: Release. Pairs with the Acquire of a process that maps the file during the
+    // recording. A later reader, in `open`, finds all stores of the ended process. Publishes: the
+    // event's bytes.
+    used.compare_exchange(old, new, Release, Relaxed).is_ok()
+}
+
 impl Stream {
     /// Returns the packet and the offset of the next event; `None` if `thread` does not hold the
     /// stream or the packet is full.
@@ -93,11 +132,11 @@ impl Stream {
         };
         let (bytes, length) = format::encode(call.lead, &base, &event, call.size);
         // If a signal handler forks after this check, parent and child share the packet, and both
-        // write the same bytes.
+        // copy the same bytes. `append` says what happens to the packet's length.
         if !self.is_held_by(thread) {
             return false;
         }
-        self.append(packet, at, &bytes[..length]);
+        self.append(thread, packet, at, &bytes[..length]);
         self.sequence.store(event.sequence, Relaxed);
         self.time.store(event.time, Relaxed);
         self.address.store(event.address, Relaxed);
@@ -117,7 +156,7 @@ impl Stream {
         if !self.is_held_by(thread as usize) {
             return false;
         }
-        self.append(packet, at, &bytes[..length]);
+        self.append(thread as usize, packet, at, &bytes[..length]);
         true
     }
 
@@ -135,7 +174,7 @@ impl Stream {
     fn note(&self, thread: usize, (bytes, length): ([u8; LONGEST], usize)) {
         // After a fork in a signal handler, a stream may have an offset without a packet.
         if let Some((packet, at)) = self.end(thread).filter(|(packet, _)| !packet.is_null()) {
-            self.append(packet, at, &bytes[..length]);
+            self.append(thread, packet, at, &bytes[..length]);
         }
     }
 
@@ -161,24 +200,34 @@ impl Stream {
         true
     }
 
-    /// Copies `bytes` into the packet at offset `at`, and updates `used` in the packet's header.
+    /// Copies `bytes` of `thread` into the packet at offset `at`, and updates `used` in the
+    /// packet's header.
+    ///
+    /// If a signal handler has forked in the middle of this event, the child still shares the
+    /// packet. The child may return from the handler after the parent has written further events.
+    /// It then finds another `used` than the one before this event, and leaves it alone.
     #[inline]
-    fn append(&self, packet: *mut u8, at: usize, bytes: &[u8]) {
+    fn append(&self, thread: usize, packet: *mut u8, at: usize, bytes: &[u8]) {
         // SAFETY: `at` lies within the packet (I2).
         let end = unsafe { packet.add(at) };
         // SAFETY: the callers checked that the packet has room for the longest event at `at`. Only
         // this thread writes to the packet (I2).
         unsafe { end.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-        let at = at + bytes.len();
+        let (old, at) = (at - PACKET_HEADER, at + bytes.len());
         // SAFETY: the packet's header lies at its beginning.
         let used = unsafe { packet.add(packet::USED) };
         // SAFETY: a packet is aligned to four bytes, and so is the field. Every access to it is
         // atomic.
         let used = unsafe { AtomicU32::from_ptr(used.cast()) };
-        // ORDERING: Release. Pairs with the Acquire of a process that maps the file during the
-        // recording. A later reader, in `open`, finds all stores of the ended process. Publishes:
-        // the event's bytes.
-        used.store((at - PACKET_HEADER) as u32, Release);
+        let (old, new) = (old as u32, (at - PACKET_HEADER) as u32);
+        // For the holder, the exchange fails only if a forked child has stored its length first.
+        if !exchange(used, old, new) && self.is_held_by(thread)
+            || cfg!(ephemera_weaken = "recorder_length_stored")
+        {
+            // ORDERING: Release. Pairs with the Acquire of a process that maps the file during the
+            // recording, as in `exchange`. Publishes: the event's bytes.
+            used.store(new, Release);
+        }
         self.at.store(at, Relaxed);
     }
 

@@ -234,6 +234,17 @@ fn a_signal_handler_may_fork() {
 
 #[test]
 #[cfg(target_arch = "x86_64")]
+fn a_child_of_a_signal_handler_that_returns_late_keeps_its_parents_events() {
+    let dir = Dir::new("handler-forks-and-waits");
+    good(&dir.run("handler-forks-and-waits"));
+    let traces = dir.traces();
+    let parents: Vec<_> = traces.iter().filter(|trace| trace.origin != Some(Origin::Fork)).collect();
+    assert_eq!(parents.len(), 1);
+    assert_eq!((counted(parents[0]), parents[0].dropped), ((121, 121, 0), 0));
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
 fn a_reused_descriptor_is_not_closed() {
     for (answers, stop) in [(vec![], None), (vec![NO_POPULATE], Some(Stop::Path))] {
         let dir = Dir::new("closefrom");

@@ -41,6 +41,8 @@ pub(crate) fn run(mode: &str) {
         "handler-allocates" => stepping::allocates(),
         #[cfg(target_arch = "x86_64")]
         "handler-forks" => stepping::forks(),
+        #[cfg(target_arch = "x86_64")]
+        "handler-forks-and-waits" => stepping::forks_and_waits(),
         other => panic!("what is {other:?}?"),
     }
 }

@@ -3,9 +3,9 @@
 
 use core::arch::asm;
 use core::ffi::c_void;
-use core::ptr::null;
-use core::sync::atomic::AtomicUsize;
+use core::ptr::{null, null_mut};
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize};
 
 use super::super::churn;
 use super::{join, start};
@@ -17,6 +17,13 @@ const HANDLERS: usize = 3333;
 static CODE: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 /// The number of times that a handler interrupted the recorder.
 static MET: AtomicUsize = AtomicUsize::new(0);
+/// The ID of the process that the test started.
+static PARENT: AtomicU32 = AtomicU32::new(0);
+
+/// Returns whether this process is a child that a handler forked.
+fn in_child() -> bool {
+    std::process::id() != PARENT.load(Relaxed)
+}
 
 /// Finds the recorder's code and sets [`CODE`]. Leaves it at zero if no recorder is loaded.
 fn find_code() {
@@ -55,7 +62,7 @@ fn stepwise(handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void), body
     action.sa_sigaction = handler as *const () as usize;
     action.sa_flags = libc::SA_SIGINFO;
     // SAFETY: the structure is valid, and the handler has the type that `sa_flags` requires.
-    assert_eq!(unsafe { libc::sigaction(libc::SIGTRAP, &raw const action, core::ptr::null_mut()) }, 0);
+    assert_eq!(unsafe { libc::sigaction(libc::SIGTRAP, &raw const action, null_mut()) }, 0);
     // SAFETY: the trap flag only raises SIGTRAP, which has a handler.
     unsafe { asm!("pushfq", "or qword ptr [rsp], 0x100", "popfq") };
     body();
@@ -89,12 +96,7 @@ pub(super) fn allocates() {
 pub(super) fn forks() {
     /// A prime, so that the forks reach different instructions in each call.
     const EVERY: usize = 13;
-    static PARENT: AtomicUsize = AtomicUsize::new(0);
     static FORKS: AtomicUsize = AtomicUsize::new(0);
-    fn in_child() -> bool {
-        // SAFETY: the function has no preconditions.
-        unsafe { libc::getpid() as usize != PARENT.load(Relaxed) }
-    }
     extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
         if in_child() || !in_recorder(context) || is_quiet(context) {
             return;
@@ -135,12 +137,66 @@ pub(super) fn forks() {
     }
     extern "C" fn body(_: *mut c_void) -> *mut c_void {
         stepwise(handler, calls);
-        core::ptr::null_mut()
+        null_mut()
     }
-    // SAFETY: the function has no preconditions.
-    PARENT.store(unsafe { libc::getpid() } as usize, Relaxed);
+    PARENT.store(std::process::id(), Relaxed);
     find_code();
     join(start(body));
     println!("{}", FORKS.load(Relaxed));
     assert!(FORKS.load(Relaxed) > 20 || CODE[1].load(Relaxed) == 0, "the handler ran");
+}
+
+/// Runs a handler that forks at every instruction of the recorder in one allocation and one free.
+/// Each child continues at the interrupted instruction when its parent has made all of its calls.
+pub(super) fn forks_and_waits() {
+    const MOST: usize = 4000;
+    static CHILDREN: [AtomicI32; MOST] = [const { AtomicI32::new(0) }; MOST];
+    /// The ends of a pipe. The children wait until the parent closes the second one.
+    static PIPE: [AtomicI32; 2] = [AtomicI32::new(-1), AtomicI32::new(-1)];
+    extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
+        if !in_recorder(context) {
+            return;
+        }
+        let number = MET.fetch_add(1, Relaxed);
+        // SAFETY: `fork` may be called in a signal handler.
+        let pid = unsafe { libc::fork() };
+        CHILDREN[number].store(pid, Relaxed);
+        if pid == 0 {
+            // SAFETY: the call takes no pointer.
+            unsafe { libc::close(PIPE[1].load(Relaxed)) };
+            // SAFETY: no byte is read, because the parent writes none.
+            unsafe { libc::read(PIPE[0].load(Relaxed), null_mut(), 1) };
+            let context: *mut libc::ucontext_t = context.cast();
+            // SAFETY: the kernel passes a valid context to the handler. Without the trap flag, the
+            // child runs freely.
+            unsafe { (*context).uc_mcontext.gregs[libc::REG_EFL as usize] &= !0x100 };
+        }
+    }
+    extern "C" fn body(_: *mut c_void) -> *mut c_void {
+        // After these calls, the thread has leased a stream.
+        churn(20);
+        stepwise(handler, || churn(1));
+        if in_child() {
+            // SAFETY: the call takes no pointer, and the child has no work left.
+            unsafe { libc::_exit(0) }
+        }
+        churn(100);
+        null_mut()
+    }
+    PARENT.store(std::process::id(), Relaxed);
+    find_code();
+    let mut pipe = [0; 2];
+    // SAFETY: the pointer is valid for writes of two integers.
+    assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0);
+    PIPE.iter().zip(pipe).for_each(|(to, fd)| to.store(fd, Relaxed));
+    join(start(body));
+    // SAFETY: the call takes no pointer.
+    unsafe { libc::close(pipe[1]) };
+    for child in &CHILDREN[..MET.load(Relaxed)] {
+        let mut status = 0;
+        // SAFETY: the pointer is valid for writes.
+        unsafe { libc::waitpid(child.load(Relaxed), &raw mut status, 0) };
+        assert_eq!(status, 0, "the child ended well");
+    }
+    assert!(MET.load(Relaxed) > 20 || CODE[1].load(Relaxed) == 0, "the handler ran");
 }
