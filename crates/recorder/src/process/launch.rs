@@ -117,7 +117,9 @@ pub(crate) fn launch(path: &[u8], limit: u64, origin: Origin) -> Result<(), Star
     started
 }
 
-fn prepare(path: &[u8], most: usize, origin: Origin) -> Result<(), StartError> {
+/// Creates the state, the key and the file of this process's recording, and publishes them. If one
+/// of these steps fails, undoes the earlier ones and returns the error.
+pub(super) fn prepare(path: &[u8], most: usize, origin: Origin) -> Result<(), StartError> {
     let process: *mut Recording = os::map_wiped(size_of::<Recording>())?.cast();
     // SAFETY: the mapping is large enough and aligned to a page. An all-zero `Recording` is valid
     // and has no file. A published recording is never unmapped (I1).
@@ -131,7 +133,9 @@ fn prepare(path: &[u8], most: usize, origin: Origin) -> Result<(), StartError> {
     let opened = if made == 0 {
         KEY.store(key, Relaxed);
         LIMIT.store(most, Relaxed);
-        known.open(origin, most)
+        // SAFETY: the key was created above. No thread has a value for it, because `PROCESS` is not
+        // published.
+        known.open(origin, most).inspect_err(|_| unsafe { _ = libc::pthread_key_delete(key) })
     } else {
         Err(StartError::System { call: "pthread_key_create", errno: made })
     };

@@ -1,8 +1,9 @@
-//! Tests of trace names, refused arguments, the last thread number and sandboxes.
+//! Tests of trace names, refused and failed starts, the last thread number, sandboxes, and the end
+//! of a trace.
 
 use std::sync::{Mutex, PoisonError};
 
-use super::launch::{SUFFIX, launch, write_suffix};
+use super::launch::{SUFFIX, launch, prepare, write_suffix};
 use super::*;
 use crate::error::StartError;
 use crate::format::{Base, FILE_HEADER, PACKET, lead, op};
@@ -173,4 +174,15 @@ fn an_event_after_a_missed_call_is_beyond_the_end_of_the_trace() {
     let end = u64::from_le(head[header::STOP_SEQUENCE / 8]);
     assert!((end..u64::MAX).contains(&LATER.load(Relaxed)), "{LATER:?} {end}");
     os::unmap(at, size_of::<Recording>());
+}
+
+/// A process has at most 1,024 keys.
+#[test]
+#[cfg_attr(miri, ignore = "it opens a file; run it without Miri")]
+fn a_start_that_fails_keeps_no_key() {
+    let _alone = STATICS.lock().unwrap_or_else(PoisonError::into_inner);
+    for _ in 0..2000 {
+        let refused = prepare(b"/a directory that does not exist/t", 1 << 20, Origin::Call);
+        assert_eq!(refused, Err(StartError::System { call: "open", errno: libc::ENOENT }));
+    }
 }
