@@ -21,7 +21,8 @@ use crate::os;
 /// caller is the child of a `vfork`.
 ///
 /// Unless the caller is such a child, no thread extends the file while `enter` runs or after it has
-/// succeeded, and calls that begin after this function has returned a success are not recorded.
+/// succeeded, and calls that begin after this function has returned a success are not recorded. A
+/// call that another thread began earlier may still take and release the lock, and read the clock.
 fn into_sandbox(flags: c_ulong, enter: impl FnOnce() -> c_long) -> c_long {
     // ORDERING: Acquire. Pairs with the Release in `prepare`: this thread sees the recording and
     // its settings.
