@@ -75,7 +75,8 @@ use crate::threads::ScopeRef;
 ///   heaps, each scope that does not count leaves up to 2 MiB of empty units for the next scope of
 ///   the thread. One in 16 scopes frees the units that earlier scopes left and that it did not use
 ///   itself. A thread frees all units that scopes left on it when it trims or ends, and
-///   `PooledAllocator.trim_all()` frees those of all threads.
+///   `PooledAllocator.trim_all()` frees those of all threads. A thread that is in a scope during
+///   that call frees the scope's empty units when it leaves, at the latest.
 /// * After these 256 scopes, dropping a scope takes less work than [`finish`](Self::finish).
 ///   `finish` counts the free slots of one unit of every size class in use. A dropped scope does
 ///   not count these slots. It leaves these units to the next scope, even those with escaped

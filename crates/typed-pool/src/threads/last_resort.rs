@@ -2,11 +2,11 @@
 //! tables and of records that no thread holds, and asks running threads to free theirs at their
 //! next slow path.
 
-use ephemera_prim::record::Record;
+use ephemera_prim::record::Lease;
 
 use super::lease_end;
 use super::publish::publish_own;
-use super::state::{Family, ThreadHeap};
+use super::state::{Family, PoolRecord, ThreadHeap};
 use super::table::Heaps;
 #[cfg(not(ephemera_loom))]
 use super::this_thread;
@@ -97,20 +97,32 @@ pub(super) fn make_room_elsewhere(family: &Family) {
     trim_free_records(family);
 }
 
-/// Frees the family's empty units of records that no thread holds.
+/// Frees the family's empty units of records that no thread holds. Also asks each thread in a scope
+/// to trim the scope's record when it leaves, because it may take no slow path before that.
 pub(super) fn trim_free_records(family: &Family) {
-    for lease in family.records().filter_map(Record::try_lease) {
-        if let Some(ledger) = lease.record().data().ledger() {
+    for record in family.records() {
+        if let Some(ledger) = record.data().ledger() {
             ledger.forget_streak();
-        }
-        if let Some(heaps) = Heaps::find(lease.record(), family) {
-            // SAFETY: the lease makes this thread the holder.
-            if !unsafe { heaps.trim() } {
-                lease.record().data().rest.set(1);
+            if !cfg!(ephemera_weaken = "trims_miss_held_scopes") {
+                lease_end::end_scope(record);
+                continue;
             }
         }
-        lease_end::release(lease);
+        if let Some(lease) = record.try_lease() {
+            trim_leased(lease, family);
+        }
     }
+}
+
+/// Frees the family's empty units of a record, then releases the record.
+fn trim_leased(lease: Lease<'_, PoolRecord>, family: &Family) {
+    if let Some(heaps) = Heaps::find(lease.record(), family) {
+        // SAFETY: the lease makes this thread the holder.
+        if !unsafe { heaps.trim() } {
+            lease.record().data().rest.set(1);
+        }
+    }
+    lease_end::release(lease);
 }
 
 /// Frees the empty units of this thread and of records that no thread holds, and asks running

@@ -60,14 +60,14 @@ fn has_rest(data: &PoolRecord) -> bool {
 }
 
 /// Frees the empty units that a former holder of the record left. A walker protected these units,
-/// or a momentary holder booked their last frees, or their scope ended while a thread held the
-/// record.
+/// or a momentary holder booked their last frees, or another thread ended the scope or trimmed the
+/// family while a thread held the record.
 ///
 /// A former holder calls this function after its release, a walker after it has written `walks`,
-/// and a thread that ends a scope after it has written `ended`. A fence separates the release from
-/// the former holder's reads of these words, and another fence separates each write from the check
-/// of the lease. Therefore either the former holder sees the write and trims again, or the other
-/// thread sees a free record and trims it.
+/// and a thread that ends a scope or trims the family after it has written `ended`. A fence
+/// separates the release from the former holder's reads of these words, and another fence separates
+/// each write from the check of the lease. Therefore either the former holder sees the write and
+/// trims again, or the other thread sees a free record and trims it.
 #[cold]
 #[inline(never)]
 pub(super) fn trim_rest(record: &Record<PoolRecord>) {
@@ -112,18 +112,19 @@ pub(super) fn end_scope_keeping(record: &Record<PoolRecord>, mut bytes: usize, l
     bytes
 }
 
-/// Returns whether the record's scope has ended and no thread has trimmed the record since then.
+/// Returns whether the record's scope has ended, or its family was trimmed, and no thread has
+/// trimmed the record since then.
 #[inline]
 fn has_ended(data: &PoolRecord) -> bool {
     data.ended.load(Ordering::Relaxed) != 0 && !cfg!(ephemera_weaken = "ended_scope_is_not_trimmed")
 }
 
-/// Frees the empty units of a scope's record. If another thread holds the record, that thread frees
-/// them at its release.
+/// Frees the empty units of a scope's record, at the end of the scope or because a thread trims the
+/// family. If a thread holds the record, that thread frees them at its release.
 pub(super) fn end_scope(record: &Record<PoolRecord>) {
     record.data().ended.store(1, Ordering::Relaxed);
-    // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either the holder sees that
-    // the scope ended, or this thread sees a free record.
+    // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either the holder sees
+    // `ended`, or this thread sees a free record.
     fence(Ordering::SeqCst);
     if cfg!(ephemera_weaken = "ended_scope_is_not_trimmed") {
         if let Some(lease) = record.try_lease() {
@@ -169,9 +170,9 @@ fn mark_mail(data: &PoolRecord) {
     }
 }
 
-/// Frees the empty units that an earlier scope left on a record that this thread has just leased.
-/// Such units exist if another thread held the record when that scope ended, and no thread has
-/// freed them yet.
+/// Frees the empty units that an earlier holder left on a record that this thread has just leased.
+/// Such units exist if that thread held the record when its scope ended or its family was trimmed,
+/// and no thread has freed them yet.
 #[inline]
 pub(super) fn trim_ended(record: &Record<PoolRecord>) {
     if has_ended(record.data()) {

@@ -205,6 +205,19 @@ fn a_fruitless_search_is_remembered_by_the_thread_and_not_by_each_scope() {
 }
 
 #[test]
+fn a_trim_on_another_thread_reaches_a_scope_when_its_thread_leaves() {
+    take_turn();
+    let scope = start();
+    let inside = enter(&scope);
+    drop(Box::<[u8; 20_000], _>::new_uninit_in(PooledAllocator));
+    let held = || PooledAllocator.stats().bytes_held;
+    thread::spawn(|| PooledAllocator.trim_all()).join().expect("no panic");
+    let before = held();
+    drop(inside);
+    assert!(held() < before, "the thread left its empty front");
+}
+
+#[test]
 fn a_refused_thread_finds_an_empty_front_that_was_set_aside_since() {
     take_turn();
     let value = || Box::<[u8; 20_000], _>::try_new_uninit_in(PooledAllocator);

@@ -56,8 +56,9 @@ pub(crate) struct PoolRecord {
     /// this record. If that value names a table, the holder also holds the table's record for as
     /// long as it holds this record.
     pub(super) outer: OwnerPtr<ThreadHeap>,
-    /// Not zero from the end of the record's scope until a thread trims the record. If a thread
-    /// holds the record when the scope ends, that thread trims it at its release.
+    /// Not zero from the end of the record's scope, or from a trim of the record's family, until a
+    /// thread trims the record. If a thread holds the record at that moment, it trims the record at
+    /// its release. Only records of scopes use this mark.
     pub(super) ended: AtomicUsize,
     /// Not zero if another thread pushed to a heap of this record since the last drain. Only
     /// records of scopes use this mark. With the mark, a thread that leaves a scope need not check

@@ -60,7 +60,7 @@ impl Family {
     }
 
     /// Trims this thread and the records that no thread holds. Asks the holders of the other
-    /// records to trim at their next slow path.
+    /// records to trim at their next slow path, and threads in scopes also to trim when they leave.
     pub fn trim_all(&'static self) {
         self.trim();
         self.epoch.raise();

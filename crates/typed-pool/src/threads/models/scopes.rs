@@ -5,6 +5,7 @@ use ephemera_prim::account::Account;
 use ephemera_prim::record::Record;
 use loom::thread;
 
+use super::super::last_resort::trim_free_records;
 use super::{Arc, Family, Heaps, Model, PoolRecord, SLOT, Sent, Thread, check, lease_end, statistics};
 
 impl<'w> Thread<'w> {
@@ -120,6 +121,26 @@ fn loom_a_scope_that_ends_during_statistics_leaves_nothing() {
         });
         model.end_scope();
         reader.join().unwrap();
+        model.all_is_back();
+    });
+}
+
+/// A thread leaves the scope with an empty unit, while another thread trims all threads. One of the
+/// two threads frees the unit.
+#[test]
+fn loom_a_trim_of_all_threads_reaches_a_scope_that_a_thread_leaves() {
+    check(|| {
+        let model = Model::of_scope(2, usize::MAX);
+        let inside = Thread::enter(&model);
+        let slot = inside.allocate();
+        inside.free(slot);
+        let there = model.clone();
+        let trimming = thread::spawn(move || {
+            there.0.family.epoch.raise();
+            trim_free_records(&there.0.family);
+        });
+        inside.leave();
+        trimming.join().unwrap();
         model.all_is_back();
     });
 }
