@@ -190,6 +190,11 @@ impl UnitHeap {
         self.front().map_or(0, |unit| unit.slots() - self.free_in_front())
     }
 
+    /// Returns whether there is a front. Only the owner may call this.
+    pub(crate) fn has_front(&self) -> bool {
+        !self.front.get().is_null()
+    }
+
     pub(crate) fn spec(&self) -> UnitSpec {
         self.spec
     }

@@ -272,12 +272,7 @@ pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize, left: LeftUnits) -> 
     if left.unused {
         aside = aside.or_else(|| heap.leave_front_aside(most));
     }
-    if aside.is_some() {
-        // The unit may be empty, so a thread whose request was refused may need it.
-        if !cfg!(ephemera_weaken = "fronts_aside_are_no_spares") {
-            env.account().spare();
-        }
-    } else {
+    if aside.is_none() {
         if !cfg!(ephemera_weaken = "inherited_fronts_count_to_the_end") {
             heap.disown_front(env);
         }

@@ -1,6 +1,7 @@
 //! Releases records, with the drains and trims that belong to a release. A thread releases records
 //! when it exits, after a momentary lease, and when it leaves a scope or ends it.
 
+use ephemera_prim::account::Account;
 use ephemera_prim::record::{Lease, Record};
 use ephemera_prim::sync::{Ordering, fence};
 
@@ -33,8 +34,25 @@ pub(super) fn release(lease: Lease<'_, PoolRecord>) {
 /// [`trim_rest`] trims the record.
 #[inline]
 pub(super) fn leave_scope(lease: Lease<'_, PoolRecord>) {
+    for heaps in Heaps::of_record(lease.record()) {
+        if heaps.family().account().is_limited() {
+            note_fronts(heaps);
+        }
+    }
     if !cfg!(ephemera_weaken = "scope_is_left_without_a_look") {
         release(lease);
+    }
+}
+
+/// Counts the fronts that this thread leaves in a table as one event in the account. A front may be
+/// empty, so a thread whose request was refused may need it. The end of a scope, which may set the
+/// front aside, counts no further event: a search after this one would have given up the front.
+#[cold]
+#[inline(never)]
+fn note_fronts(heaps: Heaps<'_>) {
+    let has_front = heaps.used().any(|heap| heap.heap.has_front());
+    if has_front && !cfg!(ephemera_weaken = "fronts_left_are_no_spares") {
+        heaps.family().account().spare();
     }
 }
 

@@ -209,7 +209,7 @@ fn a_trim_on_another_thread_reaches_a_scope_when_its_thread_leaves() {
     take_turn();
     let scope = start();
     let inside = enter(&scope);
-    drop(Box::<[u8; 20_000], _>::new_uninit_in(PooledAllocator));
+    drop(value());
     let held = || PooledAllocator.stats().bytes_held;
     thread::spawn(|| PooledAllocator.trim_all()).join().expect("no panic");
     let before = held();
@@ -217,30 +217,63 @@ fn a_trim_on_another_thread_reaches_a_scope_when_its_thread_leaves() {
     assert!(held() < before, "the thread left its empty front");
 }
 
+type Value = Box<mem::MaybeUninit<[u8; 20_000]>, PooledAllocator>;
+
+fn value() -> Value {
+    Box::new_uninit_in(PooledAllocator)
+}
+
 #[test]
 fn a_refused_thread_finds_an_empty_front_that_was_set_aside_since() {
     take_turn();
-    let value = || Box::<[u8; 20_000], _>::try_new_uninit_in(PooledAllocator);
-    let large = || Box::<[u8; 60_000], _>::try_new_uninit_in(PooledAllocator);
-    // This allocation gives the thread its own table.
-    drop(Box::new_in(1_u8, PooledAllocator));
-    PooledAllocator.trim_all();
-    // After `STREAK` scopes, each scope leaves its front to the next one.
-    for _ in 0..if cfg!(miri) { 6 } else { 300 } {
+    let held = || PooledAllocator.stats().bytes_held;
+    // Allocates a block in a new scope. Returns the number of bytes held before the scope ends.
+    let use_scope = || {
         let scope = start();
         let inside = enter(&scope);
         drop(value());
+        let most = held();
         drop(inside);
+        most
+    };
+    // This allocation gives the thread its own table.
+    drop(value());
+    PooledAllocator.trim_all();
+    let most = use_scope();
+    PooledAllocator.trim_all();
+    // The limit leaves room for one unit.
+    PooledAllocator.set_limit(most);
+    let first = Box::<[u8; 1_000_000], _>::try_new_uninit_in(PooledAllocator).is_err();
+    // After `STREAK` scopes, each scope leaves its front to the next one.
+    for _ in 0..if cfg!(miri) { 6 } else { 300 } {
+        use_scope();
     }
+    let left = held();
+    let second = Box::<[u8; 60_000], _>::try_new_uninit_in(PooledAllocator).is_ok();
+    PooledAllocator.set_limit(usize::MAX);
+    assert!(first, "the request exceeds the limit");
+    assert_eq!(left, most, "the last scope left its front");
+    assert!(second, "the front is empty, and its record has no holder");
+}
+
+#[test]
+fn a_refused_thread_finds_an_empty_front_of_a_scope_that_it_left_since() {
+    take_turn();
+    let large = || Box::<[u8; 60_000], _>::try_new_uninit_in(PooledAllocator);
+    // This allocation gives the thread its own table.
+    drop(value());
+    PooledAllocator.trim_all();
     let scope = start();
     let inside = enter(&scope);
-    let live = value().expect("memory");
+    let live = value();
     PooledAllocator.set_limit(PooledAllocator.stats().bytes_held);
     let first = large().is_err();
-    // The refused request trimmed the heap, so this allocation makes the unit the front again.
-    drop((value().expect("a free slot"), live));
+    // The refused request also asks for a trim when the thread leaves the scope.
     drop(inside);
-    drop(scope);
+    let inside = enter(&scope);
+    // The trim made the unit an ordinary one, so this allocation makes it the front again.
+    drop((value(), live));
+    drop(inside);
     let second = large().is_ok();
     PooledAllocator.set_limit(usize::MAX);
     assert!(first, "all memory is in use");
