@@ -4,8 +4,10 @@
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
+use std::sync::mpsc::channel;
 use std::thread;
 
+use allocator_api2::boxed::Box;
 use ephemera_testkit::suite::take_turn;
 use typed_pool::{pages, pooled_allocator};
 
@@ -69,6 +71,37 @@ fn the_process_gets_the_blocks_of_a_thread_that_trims() {
     assert_eq!(other, freed);
 }
 
+/// The thread obeys the request in its work for other families, which a large block counts for.
+#[test]
+fn the_process_gets_the_blocks_of_a_thread_that_obeys_a_trim_in_another_family() {
+    take_turn();
+    pooled_allocator! {
+        struct Other;
+    }
+    // More than a round of visits to the slow path.
+    const VISITS: usize = 100;
+    pages::purge();
+    let (keeps, kept) = channel();
+    let (asks, asked) = channel::<()>();
+    let (end, ended) = channel::<()>();
+    let other = thread::spawn(move || {
+        keeps.send(freed_once(|| ())).expect("the test waits");
+        asked.recv().expect("the test asks");
+        // These blocks need longer spans, and stay live so that their spans evict no other.
+        let blocks: Vec<_> = (0..VISITS).map(|_| Box::<[u8; 200_000], _>::new_uninit_in(Other)).collect();
+        keeps.send(0).expect("the test waits");
+        let _ = ended.recv();
+        drop(blocks);
+    });
+    let freed = kept.recv().expect("the other thread");
+    Large.trim_all();
+    asks.send(()).expect("the other thread waits");
+    assert_eq!(kept.recv(), Ok(0));
+    assert_eq!(from_the_process(), freed);
+    drop(end);
+    other.join().expect("no panic");
+}
+
 #[test]
 fn a_block_that_outgrew_its_class_grows_in_place_if_its_thread_kept_a_longer_span() {
     take_turn();
@@ -118,8 +151,8 @@ fn a_block_that_grows_out_of_its_span_leaves_it_to_its_thread() {
 fn a_forked_child_reaches_the_blocks_that_other_threads_kept() {
     take_turn();
     pages::purge();
-    let (keeps, kept) = std::sync::mpsc::channel();
-    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let (keeps, kept) = channel();
+    let (end, ended) = channel::<()>();
     let other = thread::spawn(move || {
         let block = freed_once(|| ());
         keeps.send(block).expect("the other end is open");

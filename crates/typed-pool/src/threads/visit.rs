@@ -148,14 +148,14 @@ unsafe fn choose_resting(heaps: Heaps<'_>) {
     }
 }
 
-/// Books the remote frees of all heaps of the record, and trims the tables for which a trim was
-/// requested. Some of these tables may serve families that this thread never uses, because earlier
+/// Books the remote frees of all heaps of the record, and obeys the trims that were requested for
+/// its tables. Some of these tables may serve families that this thread never uses, because earlier
 /// holders of the record made them.
 fn look_after(record: &Record<PoolRecord>) {
     for heaps in Heaps::of_record(record) {
         if heaps.take_trim_request() {
             // SAFETY: this thread holds the record.
-            unsafe { heaps.trim() };
+            unsafe { trim_on_request(heaps) };
         } else {
             // SAFETY: this thread holds the record.
             heaps.used().for_each(|heap| unsafe { HeapOwner::new(heap) }.book_mail());
