@@ -25,6 +25,16 @@ impl Epoch {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Asks every other thread to trim. `seen` is the last value that this thread saw. If another
+    /// thread has raised the epoch since then, this thread must still obey that request, so `seen`
+    /// stays unchanged.
+    pub fn raise_for_others(&self, seen: &OwnerUsize) {
+        let before = self.0.fetch_add(1, Ordering::Relaxed);
+        if before == seen.get() {
+            seen.set(before.wrapping_add(1));
+        }
+    }
+
     /// Returns whether the epoch has been raised since `seen` was last updated, and updates `seen`.
     #[inline]
     pub fn turned(&self, seen: &OwnerUsize) -> bool {
@@ -52,6 +62,18 @@ mod tests {
         epoch.raise();
         epoch.raise();
         assert!(epoch.turned(&seen[0]) && !epoch.turned(&seen[0]), "two raises are one request");
+        assert!(epoch.turned(&seen[1]) && !epoch.turned(&seen[1]));
+    }
+
+    #[test]
+    fn a_thread_that_asks_the_others_still_obeys_their_requests() {
+        let epoch = Epoch::new();
+        let seen = [OwnerUsize::new(0), OwnerUsize::new(0)];
+        epoch.raise_for_others(&seen[0]);
+        assert!(!epoch.turned(&seen[0]), "its own request");
+        epoch.raise_for_others(&seen[1]);
+        epoch.raise_for_others(&seen[0]);
+        assert!(epoch.turned(&seen[0]), "the request of the other thread");
         assert!(epoch.turned(&seen[1]) && !epoch.turned(&seen[1]));
     }
 }

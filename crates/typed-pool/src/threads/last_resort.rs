@@ -40,9 +40,8 @@ pub(super) unsafe fn make_room(heaps: Heaps<'_>) {
         // A running thread may have an empty front, which `spares` does not count, so this thread
         // asks the others to trim again. The request costs one read-modify-write.
         if !cfg!(ephemera_weaken = "refusal_asks_once") {
-            family.epoch.raise();
+            heaps.ask_others_to_trim();
         }
-        heaps.take_trim_request();
         // If the thread is in a scope, it may have freed blocks of its other tables since the last
         // search.
         #[cfg(not(ephemera_loom))]
@@ -52,9 +51,7 @@ pub(super) unsafe fn make_room(heaps: Heaps<'_>) {
         return;
     }
     looked.set(spares.unwrap_or(0));
-    make_room_elsewhere(family);
-    // The raised epoch also asks this thread to trim, which it has just done.
-    heaps.take_trim_request();
+    make_room_elsewhere(family, Some(heaps));
 }
 
 /// Returns the heap that remembers a fruitless search: the first heap of the thread's own table, or
@@ -84,12 +81,16 @@ fn wait_for_walkers(trim: impl Fn() -> bool) -> bool {
 }
 
 /// Asks running threads to free their empty units, and publishes this thread's bundle. Frees the
-/// empty units of this thread's other tables and of records that no thread holds.
-pub(super) fn make_room_elsewhere(family: &Family) {
+/// empty units of this thread's other tables and of records that no thread holds. `trimmed` is the
+/// table that this thread has just trimmed, if it has one.
+fn make_room_elsewhere(family: &Family, trimmed: Option<Heaps<'_>>) {
     #[cfg(all(test, not(ephemera_loom)))]
     family.looks.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
     if !cfg!(ephemera_weaken = "refusal_asks_nobody") {
-        family.epoch.raise();
+        match trimmed {
+            Some(heaps) => heaps.ask_others_to_trim(),
+            None => family.epoch.raise(),
+        }
     }
     publish_own();
     #[cfg(not(ephemera_loom))]
@@ -132,6 +133,6 @@ pub(super) fn make_room_for_thread(family: &Family) {
     match (family.cell)().table() {
         // SAFETY: T2: the thread holds the record of the table in its cell.
         Some(heaps) => unsafe { make_room(heaps) },
-        None => make_room_elsewhere(family),
+        None => make_room_elsewhere(family, None),
     }
 }

@@ -165,6 +165,13 @@ impl<'w> Heaps<'w> {
         first.family().epoch.turned(&first.epoch_seen)
     }
 
+    /// Asks the other threads to trim. This thread has just trimmed, so it need not obey this
+    /// request, but it still obeys requests of other threads.
+    pub(super) fn ask_others_to_trim(self) {
+        let first = self.first();
+        first.family().epoch.raise_for_others(&first.epoch_seen);
+    }
+
     /// Returns the number of unbooked remote frees.
     #[cfg(all(test, ephemera_loom))]
     pub(super) fn unbooked(self) -> usize {
