@@ -110,6 +110,7 @@ mod tests {
     use super::{Heaps, Held, run_then_release};
     use crate::threads::lease_end;
     use crate::threads::records::REGISTRY;
+    use crate::threads::visit;
     use crate::{Pooled, PooledBox};
 
     #[test]
@@ -127,6 +128,39 @@ mod tests {
         assert_ne!(held(), 0, "the holder of the record drains it");
         lease_end::release(lease);
         assert_eq!(held(), 0);
+    }
+
+    #[test]
+    fn units_that_a_momentary_holder_empties_are_freed_at_its_release() {
+        ephemera_testkit::suite::take_turn();
+        struct Value([u8; 512]);
+        crate::pooled!(Value);
+        let units = || PooledBox::<Value>::stats().units;
+        // Fill two units, so that no free slot of the class is left after the thread has ended.
+        let fill = move || {
+            let mut values = std_alloc::vec::Vec::new();
+            while units() <= 2 {
+                values.push(PooledBox::new(Value([7; 512])));
+            }
+            values.pop();
+            values
+        };
+        let values = std::thread::spawn(fill).join().expect("no panic");
+        assert_eq!((units(), values[0].0[0]), (2, 7));
+        let record = REGISTRY.records().find(|record| Heaps::find(record, Value::__family()).is_some());
+        let lease = record.and_then(Record::try_lease).expect("its thread ended");
+        drop(values);
+        let slot = run_then_release(Held::Leased(lease), |held| {
+            let heaps = Heaps::find(held.record(), Value::__family()).expect("a table");
+            // SAFETY: this thread holds the record; a family of one type has one heap.
+            unsafe { visit::refill(heaps, 0, size_of::<Value>()) }.expect("memory")
+        });
+        let left = units();
+        // SAFETY: the slot was just allocated for a value of this type.
+        unsafe { slot.cast::<Value>().write(Value([8; 512])) };
+        // SAFETY: the slot has a value and is a live slot of the type's pool, as if from a box.
+        drop(unsafe { PooledBox::<Value>::from_raw(slot.cast()) });
+        assert_eq!((left, units()), (1, 0), "one unit has the slot, and the other one is empty");
     }
 
     #[test]

@@ -164,9 +164,15 @@ unsafe impl PoolEnv for HeapOwner<'_> {
         (is_unwatched || cfg!(ephemera_weaken = "limited_heaps_rest")) && self.heap.record().is_bound()
     }
 
+    /// Books the remote frees of the heap. If the thread leases the record only for a moment, no
+    /// later slow path frees the units that became empty here, so the release frees them.
     fn book_mail(self) {
+        let mut emptied = false;
         for (group, given) in self.mail() {
-            heap::supply::book(self, group, given);
+            emptied |= !heap::supply::book(self, group, given);
+        }
+        if emptied && self.heap.ledger().is_none() && !self.heap.record().is_bound() {
+            self.heap.record().data().rest.set(1);
         }
     }
 
