@@ -36,7 +36,7 @@ const IN_CI: &str = "^(S1/pair/(64|1024|8192)|S2/batch/100x16|W/window/1024x136|
 
 /// Counts instructions, and compares the counts with the record or writes a new record. Returns
 /// `false` if a count exceeds the bounds of its record, or if no contender of this workspace was
-/// counted. Returns `true` otherwise, also if the counts are not comparable with the record.
+/// counted. Returns `true` otherwise, even if the counts cannot be compared with the record.
 pub(crate) fn main(ws: &Workspace, options: &bench::BenchOptions) -> Result<bool> {
     let counts = count(ws, options)?;
     let path = ws.root.join(RECORD);

@@ -53,8 +53,8 @@ pub type BlockResult = Result<core::ptr::NonNull<[u8]>, AllocError>;
 /// ```
 ///
 /// [`BlockResult`](crate::traits::BlockResult) is the result type of the module `traits`. In the
-/// invocation, generic parameters stand in square brackets, and a `where` clause may follow the
-/// type. A missing method is a compile error; the macro never falls back to the trait's default.
+/// invocation, write generic parameters in square brackets. A `where` clause may follow the type. A
+/// missing method is a compile error; the macro never falls back to the trait's default.
 ///
 /// # Safety
 ///

@@ -80,8 +80,8 @@ impl<G: Geometry + Copy> Subject for Ring<G> {
         assert_eq!((stats.blocks_live(), stats.bytes_live(), stats.pinned_chunks()), (0, 0, 0));
         assert_eq!(stats.bytes_held, self.backing.held().bytes);
         drop(ring);
-        // A shrink that moves its block to another class may exceed the limit by a chunk of either
-        // class.
+        // Shrinks that move a block to another class ignore the limit. Together they may exceed it
+        // by one chunk of each class.
         let most = self.limit.saturating_add(G::SMALL_CHUNK + G::MEDIUM_CHUNK);
         assert!(self.backing.held().peak <= most, "the limit was exceeded: {:?}", self.backing.held());
         self.backing.held().bytes

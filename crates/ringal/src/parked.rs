@@ -292,7 +292,7 @@ impl ParkedStores {
         let found = unsafe { store.find_released(&mut budget.guards) };
         let whole = budget.guards != 0;
         // SAFETY: `hold` added one share, and the `found` early releases left their shares to the
-        // sweep (E1). This call uses the regions below only if `drop_shares` returns `true`.
+        // sweep (E1). After `drop_shares`, this call uses the regions only if the result is `true`.
         if unsafe { store.drop_shares(1 + found) } {
             self.queued.fetch_sub(1, Ordering::Relaxed);
             // SAFETY: the header was popped from its list, so the lists' half of the header belongs

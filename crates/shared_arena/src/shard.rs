@@ -80,8 +80,8 @@ struct ShardRemote {
     /// `CachePadded`, because code borrows each of them separately.
     line: CachePadded<()>,
     inbox: Inbox<Far>,
-    /// The turn at this shard, with the work that other threads leave for the turn-holder after the
-    /// arena's drop (`turn`).
+    /// The turn at this shard, and the work that other threads leave for the turn-holder after the
+    /// arena is dropped. See the module `turn`.
     #[cfg(all(feature = "std", target_has_atomic = "64"))]
     turn: Turn,
     /// The link to the next shard in a bag.

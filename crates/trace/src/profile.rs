@@ -118,9 +118,10 @@ pub struct TraceProfile {
     pub peak_blocks: u64,
     /// The number of blocks that are live at the end.
     pub left: u64,
-    /// The number of calls for blocks that were allocated before the recording began.
+    /// The number of calls that freed or resized a block from before the start of the recording.
     pub unknown: u64,
-    /// The number of calls for blocks that had been freed already.
+    /// The number of calls that freed or resized a block that was already freed, or that another
+    /// thread was resizing.
     pub twice: u64,
     /// The number of blocks whose free is missing from the trace.
     pub lost: u64,

@@ -15,10 +15,11 @@ use serde::Serialize;
 
 /// The minimum number of measured calls for an estimate.
 const LEAST: u64 = 50;
-/// The time that measuring adds to an interval, as a multiple of the clock's cost. The three
-/// factors give the low, the likely and the high figure. Measuring may add less than the clock's
-/// cost, because a short call overlaps with the clock's own work. It may add more, because the
-/// processor predicts a measured call badly. These factors, `AROUND` and `UNMEASURED` were
+/// The time that measuring adds to an interval, as a multiple of the clock's cost. The factors give
+/// the low, the likely and the high estimate of the allocator's time. The largest factor comes
+/// first, because the product is subtracted from the measured time. Measuring may add less than the
+/// clock's cost, because a short call overlaps with the clock's own work. It may add more, because
+/// the processor predicts a measured call badly. These factors, `AROUND` and `UNMEASURED` were
 /// estimated from six programs on one machine.
 const CLOCK: [f64; 3] = [1.3, 1.0, 0.6];
 /// The shortest time that an estimate assumes for a call, in nanoseconds: about fifty

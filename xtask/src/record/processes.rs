@@ -12,7 +12,8 @@ use ephemera_recorder::PATH_VARIABLE;
 
 /// Returns whether process `pid` has the trace at `path` mapped.
 pub(super) fn writes(pid: u32, path: &Path) -> bool {
-    // The kernel resolves links in the path. The name of the recording's directory is unique.
+    // Compare only the last two components: `/proc/PID/maps` lists the path with its links
+    // resolved, and the name of the recording's directory is unique.
     let (Some(name), Some(dir)) = (path.file_name(), path.parent().and_then(Path::file_name)) else {
         return false;
     };

@@ -28,8 +28,9 @@ pub struct Load {
 }
 
 impl Load {
-    /// Returns a load of `share` times the rate of one operation per `cost_ns`, for `length`.
-    /// Returns `None` if the cost is not a positive number.
+    /// Returns a load that lasts for `length`, at `share` times the full rate. The full rate is one
+    /// operation every `cost_ns` nanoseconds. Returns `None` if the interval between two requests
+    /// would not be a positive `Duration`.
     pub fn share(share: f64, cost_ns: f64, length: Duration) -> Option<Self> {
         let interval = Duration::try_from_secs_f64(cost_ns / share * 1e-9).ok()?;
         (interval > Duration::ZERO).then_some(Self { interval, length })

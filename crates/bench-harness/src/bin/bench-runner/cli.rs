@@ -40,8 +40,8 @@ pub(crate) struct RunnerArguments {
     /// minute (the default)
     #[arg(long, conflicts_with = "full")]
     pub(crate) quick: bool,
-    /// Run seven processes of at most 40 rounds, and more workloads, in fifteen minutes on two
-    /// cores, then S12 and S13 for three
+    /// Run seven processes of at most 40 rounds, with every workload, in fifteen minutes on two
+    /// cores, then S12 and S13 in three more minutes
     #[arg(long)]
     pub(crate) full: bool,
     /// Run only workloads whose name matches this regular expression
