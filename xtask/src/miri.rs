@@ -292,8 +292,9 @@ mod tests {
             for file in gate.stacked_in_ci.unwrap_or_default().iter().chain(gate.whole_only) {
                 assert!(package.tests.iter().any(|test| test == file), "{} has no test {file}", gate.dir);
             }
-            // A name that ends in `_tests` is a module of unit tests. Each other entry of
-            // `skipped_in_ci` is the start of a test's name, or a test of a suite, after `::`.
+            // A name that ends in `_tests` is a module of unit tests. Every other entry of
+            // `skipped_in_ci` is the start of a test's name, or has the form `suite::test`. Of the
+            // latter, only the suite's name is checked.
             let (units, tests): (Vec<_>, Vec<_>) =
                 gate.skipped_in_ci.iter().partition(|name| name.ends_with("_tests"));
             for skipped in units.into_iter().chain(gate.slow_units) {

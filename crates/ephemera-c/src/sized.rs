@@ -245,7 +245,7 @@ pub(crate) unsafe fn free(block: NonNull<u8>) {
     unsafe { release(block) };
 }
 
-/// Frees a block that is not in the table of live blocks.
+/// Frees a block that the table of live blocks does not contain any more, or never did.
 ///
 /// # Safety
 /// `block` is a live block, and nothing uses it after this call.

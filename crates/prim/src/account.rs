@@ -27,8 +27,8 @@ pub trait Account {
     fn large(&self, blocks: usize, bytes: usize, adds: bool);
     /// Returns the current sums of the account.
     fn now(&self) -> Booked;
-    /// Notes that a heap keeps an empty unit: a thread whose request was refused can then look for
-    /// the unit. By default, this does nothing.
+    /// Notes that a heap may now have an empty unit, which a thread whose request is refused can
+    /// look for. By default, this does nothing.
     fn spare(&self) {}
 }
 
@@ -193,8 +193,8 @@ impl SharedBytes {
 #[derive(Debug)]
 pub struct SharedAccount {
     bytes: SharedBytes,
-    /// One more than the number of times that a heap kept an empty unit under a limit, plus the
-    /// number of changes of the limit.
+    /// Starts at 1. Grows by 1 with each call to [`Account::spare`] under a limit, and with each
+    /// change of the limit.
     spares: AtomicUsize,
     large_blocks: AtomicUsize,
     large_bytes: AtomicUsize,

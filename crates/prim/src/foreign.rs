@@ -196,8 +196,8 @@ impl<U> Foreign<U> {
 /// A unit of memory, or a part of one, that contains a [`Foreign`].
 ///
 /// # Safety
-/// `FOREIGN` is the offset of a `Foreign<Self>` in the unit. Any thread may free blocks of the
-/// unit, and the unit itself.
+/// `FOREIGN` is the offset of a `Foreign<Self>` in the unit. It is sound for any thread to free
+/// blocks of the unit, and the unit itself.
 pub unsafe trait ForeignHeader: Sized {
     /// The offset of the unit's [`Foreign`] from the start of the unit, in bytes.
     const FOREIGN: usize;

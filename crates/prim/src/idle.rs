@@ -334,7 +334,7 @@ impl<H> IdleQueue<H> {
         }
         let pause = now.wrapping_sub(mail.since.get());
         if pause > usize::MAX / 2 {
-            // The heap was added after this look read the clock, or the clock has wrapped around.
+            // The heap was added after this look read the clock, or too long ago to tell.
             mail.since.set(now);
             return false;
         }

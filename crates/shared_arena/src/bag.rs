@@ -199,7 +199,8 @@ impl<T: Linked> Drop for Visit<'_, T> {
     }
 }
 
-/// Returns the link of an item that is in a bag, that the caller pushes, or that it has taken out.
+/// Returns the link of an item. The item is in a bag, or the caller is about to push it or has
+/// taken it out.
 fn link<'a, T: Linked>(item: NonNull<T>) -> &'a BagLink<T> {
     // SAFETY: the link is live while its item is pushed, in a bag or taken out (`Linked`), and code
     // only ever borrows the link shared.

@@ -92,10 +92,10 @@ pub(crate) unsafe fn make_room_for_counts<'s>(
 /// them. Unless `thorough` is set, stops at a trim that finds the store's gate shut, and skips
 /// shards that probably have few empty groups.
 ///
-/// The record of such a shard has had no new holder since `scavenge` last trimmed the shard. Each
-/// page taken out of the inbox since then counts as an emptied group, because one freed slot can
-/// empty a group. These are less than an eighth of the groups of the largest size that the shard's
-/// pages would fill.
+/// It skips a shard if the shard's record has had no new holder since `scavenge` last trimmed the
+/// shard, and if few pages were taken out of the inbox since then: fewer than an eighth of the
+/// number of largest groups that the shard's pages would fill. Each such page counts as an emptied
+/// group, because one freed slot can empty a group.
 fn scavenge(world: &ArenaWorld, store: &ArenaStore, thorough: bool) {
     let pages_per_group = store.geometry().pages.max(1);
     for shard in store.shards() {

@@ -72,8 +72,7 @@ impl Segments {
         if segment.is_null() {
             return None;
         }
-        // SAFETY: this thread sees the published segment, and a `Seat` names a cell that its
-        // segment has.
+        // SAFETY: this thread sees the published segment, and `seat.at` is within its bounds.
         let place = unsafe { place(segment, seat.at) };
         // SAFETY: shards live as long as the store (S1).
         unsafe { ShardPtr::from_raw(place.shard.get()) }
@@ -109,8 +108,7 @@ impl Segments {
         }
         // SAFETY: the fresh memory has this layout.
         unsafe { shard.write(Shard::new(record, store)) };
-        // SAFETY: this thread sees the published segment, and a `Seat` names a cell that its
-        // segment has.
+        // SAFETY: this thread sees the published segment, and `seat.at` is within its bounds.
         let place = unsafe { place(segment, seat.at) };
         place.shard.publish(shard.as_ptr());
         self.shard(seat).ok_or_else(|| account.refused(0, RefusalCause::GlobalAllocator))

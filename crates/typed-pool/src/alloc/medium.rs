@@ -18,8 +18,8 @@ use crate::threads::{self, Family, Heaps};
 /// Allocates a block of a layout without a small class.
 ///
 /// # Safety
-/// The family is that of a pooled allocator. The heaps are those that this thread's cell of the
-/// family names.
+/// `family` belongs to a pooled allocator, and `heaps` are the heaps to which this thread's cell of
+/// that family points.
 #[cold]
 #[inline(never)]
 pub(super) unsafe fn allocate(
@@ -59,8 +59,8 @@ pub(super) unsafe fn allocate_zeroed(
 /// Frees a block of a layout without a small class.
 ///
 /// # Safety
-/// The family is that of a pooled allocator. `block` is a live block of this family, and `layout`
-/// fits it. The heaps are those that this thread's cell of the family names.
+/// `family` belongs to a pooled allocator, and `heaps` are the heaps to which this thread's cell of
+/// that family points. `block` is a live block of the family, and `layout` fits it.
 #[cold]
 #[inline(never)]
 pub(super) unsafe fn deallocate(

@@ -20,8 +20,8 @@ pub(super) fn block_of(slot: NonNull<u8>, layout: Layout) -> NonNull<[u8]> {
 /// Allocates a slot of a class: from this thread's heap, or by the slow path.
 ///
 /// # Safety
-/// The family is that of a pooled allocator. The heaps are those that this thread's cell of the
-/// family names, and `class` is the class of `layout`.
+/// `family` belongs to a pooled allocator, and `heaps` are the heaps to which this thread's cell of
+/// that family points. `class` is the class of `layout`.
 #[inline]
 pub(super) unsafe fn allocate_in(
     heaps: Heaps<'static>,
