@@ -74,7 +74,7 @@ impl Oracle {
     /// # Safety
     ///
     /// An allocator returned `given` for `layout`, and the block stays live until
-    /// [`Oracle::remove`] returns it.
+    /// [`Oracle::remove`] returns it. If `zeroed` is set, the bytes of the block are initialised.
     pub unsafe fn insert(
         &mut self,
         given: NonNull<[u8]>,
@@ -83,8 +83,8 @@ impl Oracle {
     ) -> Result<(), Violation> {
         self.check_place(given, layout)?;
         if zeroed {
-            // SAFETY: the caller guarantees that the block is live. The allocator zeroed its
-            // memory, so the bytes are initialised.
+            // SAFETY: the caller guarantees that the block is live and, because `zeroed` is set,
+            // that its bytes are initialised.
             unsafe { check_zeroed(given.cast(), layout, 0)? };
         }
         let seed = self.seed();
@@ -110,7 +110,8 @@ impl Oracle {
     /// # Safety
     ///
     /// An allocator returned `given` when it resized block `index` to `layout`, and the block stays
-    /// live until [`Oracle::remove`] returns it.
+    /// live until [`Oracle::remove`] returns it. If `zeroed` is set, the new bytes of the block are
+    /// initialised.
     pub unsafe fn resized(
         &mut self,
         index: usize,
@@ -125,8 +126,8 @@ impl Oracle {
         // the first `kept` of them, so the bytes that `fill` wrote there are initialised.
         unsafe { old.check_kept(given.cast(), kept)? };
         if zeroed {
-            // SAFETY: the caller guarantees that the block is live. The allocator zeroed its
-            // memory, so the bytes are initialised.
+            // SAFETY: the caller guarantees that the block is live and, because `zeroed` is set,
+            // that its bytes are initialised.
             unsafe { check_zeroed(given.cast(), layout, old.layout().size())? };
         }
         let seed = self.seed();

@@ -8,8 +8,8 @@ use super::table::ControlKind;
 /// The pairs of a kind and a package whose tests all passed.
 static PASSED: Mutex<BTreeSet<(ControlKind, String)>> = Mutex::new(BTreeSet::new());
 
-/// Records that all tests of `kind` in `package` passed. The later controls of this run do not
-/// repeat these tests without the cfg.
+/// Records that all tests of `kind` in `package` passed. Later controls of this run therefore skip
+/// the run without a weakening.
 pub(crate) fn all_passed(kind: ControlKind, package: &str) {
     PASSED.lock().unwrap_or_else(PoisonError::into_inner).insert((kind, package.to_owned()));
 }

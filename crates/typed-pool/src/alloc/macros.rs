@@ -110,8 +110,8 @@ macro_rules! __allocator_of_family {
                 block: $crate::__private::NonNull<u8>,
                 layout: $crate::__private::Layout,
             ) {
-                // SAFETY: the caller passes a live block of this allocator, to which the cell and
-                // the family belong.
+                // SAFETY: the cell and the family belong to this allocator. The caller passes a
+                // live block of this allocator and a layout that fits it.
                 unsafe { $crate::__private::deallocate(Self::__cell(), Self::__family(), block, layout) }
             }
 

@@ -11,7 +11,7 @@ use super::{BoxPool, PoolOf, PooledBox};
 use crate::forward::forward_to_value;
 
 impl<T: Default, P: PoolOf<T>> Default for PooledBox<T, P> {
-    /// Puts the default value into a slot of the calling thread's pool.
+    /// Creates a box with the default value of `T`, in the pool of the calling thread.
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if the pool has no memory for a slot.
@@ -21,7 +21,7 @@ impl<T: Default, P: PoolOf<T>> Default for PooledBox<T, P> {
 }
 
 impl<T, P: PoolOf<T>> From<T> for PooledBox<T, P> {
-    /// Moves the value into a slot of the calling thread's pool.
+    /// Moves the value into a box, in the pool of the calling thread.
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if the pool has no memory for a slot.
