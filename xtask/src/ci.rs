@@ -29,7 +29,7 @@ const FIRST_OF_MIRI: usize = 4;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  cargo xtask ci                         runs everything, in 25 to 33 minutes on two cores
+  cargo xtask ci                         runs everything, in 25 to 30 minutes on two cores
   cargo xtask ci --list                  lists the steps
   cargo xtask ci --only tidy,fmt,clippy  runs some steps
   cargo xtask ci --only matrix           runs a group of steps
@@ -78,7 +78,7 @@ fn steps(ws: &Workspace) -> Result<Vec<Step<'_>>> {
     // The steps below run side by side, long steps first. The many short controls come last, so
     // that both lanes end at about the same time. Steps that build in the shared target directory
     // wait for its lock, so Miri steps separate them.
-    let mut miri = miri::steps(ws, miri::BorrowModel::Both, miri::CI_SEEDS, MissingToolchain::Install)?;
+    let mut miri = miri::steps(ws, miri::CI_SEEDS, MissingToolchain::Install)?;
     let rest = miri.split_off(miri.len().min(FIRST_OF_MIRI));
     let mut tests = test::steps(test::TestedPackages::All);
     tests.extend(test::feature_steps(test::BothTraitsExtent::Short));

@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::Args;
 
 use self::gates::{GATES, MiriExtent, MiriGate};
-pub(crate) use self::model::BorrowModel;
+use self::model::BorrowModel;
 use self::targets::{targets, threaded_targets};
 use crate::libtest::{COMPILE_FAIL, THREADED, TestRun};
 use crate::shell::Cmd;
@@ -81,14 +81,9 @@ pub(crate) fn steps_of_test(ws: &Workspace) -> Result<Vec<Step<'_>>> {
     Ok(plan(&packages, BorrowModel::Tree, 0, MissingToolchain::Report, MiriExtent::Units))
 }
 
-/// Returns the steps of the packages that `ci` checks.
-pub(crate) fn steps(
-    ws: &Workspace,
-    model: BorrowModel,
-    seeds: u32,
-    missing: MissingToolchain,
-) -> Result<Vec<Step<'_>>> {
-    Ok(plan(&gated(ws, |gate| gate.always)?, model, seeds, missing, MiriExtent::Short))
+/// Returns the steps of the packages that `ci` checks, under Tree Borrows alone.
+pub(crate) fn steps(ws: &Workspace, seeds: u32, missing: MissingToolchain) -> Result<Vec<Step<'_>>> {
+    Ok(plan(&gated(ws, |gate| gate.always)?, BorrowModel::Tree, seeds, missing, MiriExtent::Short))
 }
 
 fn gated(ws: &Workspace, chosen: impl Fn(&MiriGate) -> bool) -> Result<Vec<&Package>> {
@@ -113,21 +108,22 @@ fn plan<'w>(
         let package = *package;
         for model in models.iter().copied() {
             let name = format!("miri/{}/{}", package.short(), model.word());
-            let chosen = chosen_tests(package, model, extent);
-            let what = match chosen {
-                None => model.title().to_owned(),
-                Some(files) => {
-                    let tests = [&["unit tests"], files].concat().join(", ");
-                    format!("{}: {tests}; `cargo xtask miri` runs all tests", model.title())
+            let what = match extent {
+                MiriExtent::Whole => model.title().to_owned(),
+                MiriExtent::Short => {
+                    format!("{}: most tests; `cargo xtask miri` runs all, under both models", model.title())
+                }
+                MiriExtent::Units => {
+                    format!("{}: quick unit tests; `cargo xtask miri` runs all tests", model.title())
                 }
             };
             let mut harness = skip(searched == Some(model));
             let gate = GATES.iter().find(|gate| gate.dir == package.dir);
-            let skipped = gate.map(|gate| gate.skipped(extent, model)).unwrap_or_default();
+            let skipped = gate.map(|gate| gate.skipped(extent)).unwrap_or_default();
             let left_out =
                 gate.filter(|_| extent == MiriExtent::Short).map_or(&[][..], |gate| gate.whole_only);
             for name in skipped {
-                harness.extend(["--skip".to_owned(), name.to_owned()]);
+                harness.extend(["--skip".to_owned(), (*name).to_owned()]);
             }
             steps.push(
                 Step::new(name, what, move |ws| {
@@ -136,11 +132,9 @@ fn plan<'w>(
                         Err(why) => return Ok(Outcome::Skipped(why)),
                     };
                     let cargo = base(ws, package, &nightly, &flags(package, model));
-                    let cargo = match chosen {
-                        None => cargo.args(targets(ws, package, left_out)?),
-                        Some(files) => {
-                            cargo.arg("--lib").args(files.iter().flat_map(|file| ["--test", file]))
-                        }
+                    let cargo = match extent {
+                        MiriExtent::Units => cargo.arg("--lib"),
+                        MiriExtent::Short | MiriExtent::Whole => cargo.args(targets(ws, package, left_out)?),
                     };
                     // A package without a test passes: the tests of the crates that use it run its
                     // code.
@@ -164,21 +158,6 @@ fn plan<'w>(
         }
     }
     steps
-}
-
-/// Returns the integration tests that run in addition to the unit tests. `None` means all
-/// integration tests.
-fn chosen_tests(
-    package: &Package,
-    model: BorrowModel,
-    extent: MiriExtent,
-) -> Option<&'static [&'static str]> {
-    let gate = GATES.iter().find(|gate| gate.dir == package.dir)?;
-    match extent {
-        MiriExtent::Whole => None,
-        MiriExtent::Short => gate.stacked_in_ci.filter(|_| model == BorrowModel::Stacked),
-        MiriExtent::Units => Some(&[]),
-    }
 }
 
 /// Runs the threaded tests with many seeds. Skips targets whose source has no threaded test, since
@@ -238,7 +217,7 @@ fn skip(searched: bool) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::targets::contains;
-    use super::{BorrowModel, GATES, MiriExtent, QUICK, chosen_tests, flags, plan, seeded, skip};
+    use super::{BorrowModel, GATES, MiriExtent, QUICK, flags, plan, seeded, skip};
     use crate::toolchain::MissingToolchain;
     use crate::workspace::Workspace;
     use crate::workspace::tests::sample;
@@ -273,23 +252,20 @@ mod tests {
     }
 
     #[test]
-    fn ci_shortens_stacked_borrows_only_and_test_runs_unit_tests() {
+    fn test_runs_unit_tests_and_ci_runs_tree_borrows() {
         let ws = Workspace::load().unwrap();
-        let pool = ws.package("typed-pool").unwrap();
-        assert!(chosen_tests(pool, BorrowModel::Stacked, MiriExtent::Short).is_some());
-        assert_eq!(chosen_tests(pool, BorrowModel::Stacked, MiriExtent::Whole), None);
-        assert_eq!(chosen_tests(pool, BorrowModel::Tree, MiriExtent::Short), None);
-        assert_eq!(chosen_tests(pool, BorrowModel::Tree, MiriExtent::Units), Some(&[][..]));
         let steps: Vec<_> = super::steps_of_test(&ws).unwrap().into_iter().map(|step| step.what).collect();
-        assert!(steps.iter().all(|what| what.starts_with("Tree Borrows: unit tests;")), "{steps:?}");
+        assert!(steps.iter().all(|what| what.starts_with("Tree Borrows: quick unit tests;")), "{steps:?}");
+        let in_ci = super::steps(&ws, super::CI_SEEDS, MissingToolchain::Report).unwrap();
+        assert!(in_ci.iter().all(|step| step.what.contains("Tree Borrows")));
     }
 
     #[test]
-    fn every_chosen_or_skipped_test_exists() {
+    fn every_skipped_test_exists() {
         let ws = Workspace::load().unwrap();
         for gate in &GATES {
             let package = ws.package(gate.dir).unwrap();
-            for file in gate.stacked_in_ci.unwrap_or_default().iter().chain(gate.whole_only) {
+            for file in gate.whole_only {
                 assert!(package.tests.iter().any(|test| test == file), "{} has no test {file}", gate.dir);
             }
             // A name that ends in `_tests` is a module of unit tests. Every other entry of

@@ -20,7 +20,7 @@ pub(crate) const BENCHES: &str = "benches";
 const UNIT: [&str; 4] = ["--lib", "--bins", "--tests", "--examples"];
 
 /// The environment variable for the number of random programs that testkit's suite runs for each
-/// profile, and its value in `test`. In `ci`, the suite runs four times as many.
+/// profile, and its value in `test`. In `ci`, the suite runs twice as many.
 const SUITE_SEEDS: (&str, &str) = ("EPHEMERA_SEEDS", "24");
 
 /// Packages that can implement both versions of the allocator trait at once, with the feature that
@@ -58,7 +58,7 @@ pub(crate) enum BothTraitsExtent {
   cargo xtask test --fast    leaves out loom and Miri
   cargo xtask test --fast --features   also runs all tests with features that are not the default
 
-`cargo xtask ci` also tests other features and the harness, runs four times as many random programs, explores the models
+`cargo xtask ci` also tests other features and the harness, runs twice as many random programs, explores the models
 with one more preemption, adds the model of the recorder, and runs the integration tests under Miri.
 
 To run one test, use cargo itself: cargo test -p ring-alloc NAME")]

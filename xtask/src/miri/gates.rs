@@ -1,20 +1,11 @@
 //! The packages that Miri checks, and the part of their tests that each command runs.
 
-use super::model::BorrowModel;
-
-/// The part of a test's name by which `ci` skips tests under Stacked Borrows: the suite over one
-/// ring with standard chunks, which takes two fifths of the time. The suites with tiny chunks, and
-/// with standard chunks on all threads, still run.
-const SLOW_SUITE: &str = "standard_chunks";
-
 /// The part of a package's tests that Miri runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MiriExtent {
     /// All tests.
     Whole,
-    /// Under Tree Borrows, all tests except those that [`MiriGate::skipped_in_ci`] and
-    /// [`MiriGate::whole_only`] name. Under Stacked Borrows, the unit tests except those that
-    /// [`MiriGate::slow_units`] names, and the tests that [`MiriGate::stacked_in_ci`] names.
+    /// All tests except those that [`MiriGate::skipped_in_ci`] and [`MiriGate::whole_only`] name.
     Short,
     /// The unit tests except those that [`MiriGate::slow_units`] names.
     Units,
@@ -31,43 +22,27 @@ pub(super) struct MiriGate {
     /// Whether `ci` and `test` also check the package. Both have little time and leave out
     /// `testkit`, whose suite runs in `ci` as part of the tests of other crates.
     pub(super) always: bool,
-    /// The integration tests that `ci` runs under Stacked Borrows, in addition to the unit tests.
-    /// `None` means all. Large crates name the comparisons with an oracle, which call the whole
-    /// interface.
-    pub(super) stacked_in_ci: Option<&'static [&'static str]>,
-    /// Tests that `ci` leaves to `cargo xtask miri` under both models. Each takes seven seconds or
-    /// more, and the remaining tests execute most of the same code.
+    /// Tests that `ci` leaves to `cargo xtask miri`. Each takes seven seconds or more, and the
+    /// remaining tests execute most of the same code.
     pub(super) skipped_in_ci: &'static [&'static str],
-    /// Integration tests that `ci` leaves to `cargo xtask miri` under both models. They test
-    /// memory use or interoperation with other crates, and execute the same code as the remaining
-    /// tests.
+    /// Integration tests that `ci` leaves to `cargo xtask miri`. They test memory use or
+    /// interoperation with other crates, and execute the same code as the remaining tests.
     pub(super) whole_only: &'static [&'static str],
-    /// Unit tests that each take a few seconds. `test` skips them, and `ci` runs them under Tree
-    /// Borrows alone.
+    /// Unit tests that each take a few seconds. `test` skips them.
     pub(super) slow_units: &'static [&'static str],
 }
 
 impl MiriGate {
     /// The defaults of a row: strict provenance, and no test that `ci` or `test` skips.
-    const WHOLE: Self = Self {
-        dir: "",
-        strict: true,
-        always: true,
-        stacked_in_ci: None,
-        skipped_in_ci: &[],
-        whole_only: &[],
-        slow_units: &[],
-    };
+    const WHOLE: Self =
+        Self { dir: "", strict: true, always: true, skipped_in_ci: &[], whole_only: &[], slow_units: &[] };
 
-    /// Returns the names of the tests that a run of `extent` under `model` skips.
-    pub(super) fn skipped(&self, extent: MiriExtent, model: BorrowModel) -> Vec<&'static str> {
+    /// Returns the names of the tests that a run of `extent` skips.
+    pub(super) fn skipped(&self, extent: MiriExtent) -> &'static [&'static str] {
         match extent {
-            MiriExtent::Whole => Vec::new(),
-            MiriExtent::Short if model == BorrowModel::Stacked && self.stacked_in_ci.is_some() => {
-                [self.skipped_in_ci, self.slow_units, &[SLOW_SUITE]].concat()
-            }
-            MiriExtent::Short => self.skipped_in_ci.to_vec(),
-            MiriExtent::Units => self.slow_units.to_vec(),
+            MiriExtent::Whole => &[],
+            MiriExtent::Short => self.skipped_in_ci,
+            MiriExtent::Units => self.slow_units,
         }
     }
 }
@@ -79,7 +54,6 @@ pub(super) const GATES: [MiriGate; 6] = [
     MiriGate {
         dir: "ring-alloc",
         strict: false,
-        stacked_in_ci: Some(&["suite"]),
         // These tests run random programs with refusals. The `failing` tests still run: there the
         // backing allocator refuses every 17th call in turn, with tiny and with standard chunks.
         skipped_in_ci: &["tiny_chunks_limited::refusals", "standard_chunks::refusals"],
@@ -87,10 +61,9 @@ pub(super) const GATES: [MiriGate; 6] = [
         slow_units: &["one::idle_tests"],
         ..MiriGate::WHOLE
     },
-    MiriGate { dir: "ringal", stacked_in_ci: Some(&["oracle"]), ..MiriGate::WHOLE },
+    MiriGate { dir: "ringal", ..MiriGate::WHOLE },
     MiriGate {
         dir: "shared_arena",
-        stacked_in_ci: Some(&["property"]),
         whole_only: &["burst", "layouts", "limit", "memory", "namesake", "resident"],
         slow_units: &["parked::tests"],
         ..MiriGate::WHOLE
@@ -98,7 +71,6 @@ pub(super) const GATES: [MiriGate; 6] = [
     MiriGate {
         dir: "typed-pool",
         strict: false,
-        stacked_in_ci: Some(&["suite"]),
         whole_only: &[
             "burst",
             "hashbrown",
