@@ -51,9 +51,14 @@ pub const LOOK_EVERY: usize = 16;
 /// One in this many pushes to a heap looks at the queue, unless that push has looked at the heap.
 const LOOK_EVERY_PUSHES: usize = 64;
 
-/// The interval between looks at a heap that first put the heap's seen units back into its inbox.
-/// The unit is a look at this heap that found its owner idle by bytes.
+/// The number of looks at a heap after which the next look first puts the heap's seen units back
+/// into its inbox. It counts the looks that found the owner idle by bytes and examined the whole
+/// inbox.
 const SEEN_EVERY: usize = if cfg!(miri) { 2 } else { 16 };
+
+/// The largest number of further rounds in which a look at a heap does the work of looks that found
+/// the heap's gate shut.
+const CATCH_UP: usize = 64;
 
 /// The largest number of heaps that one look visits.
 const HEAPS: usize = 4;
@@ -216,14 +221,31 @@ impl<H> IdleQueue<H> {
     /// heap, if another thread looks at it.
     pub(crate) fn look_at<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H) -> Option<Purged> {
         let mail = heaps.mail(heap);
-        let _pass = mail.gate.try_enter()?;
+        let Some(_pass) = mail.gate.try_enter() else {
+            mail.missed.store(true, Ordering::Relaxed);
+            return None;
+        };
         // Other threads may still have been freeing the blocks of a unit when a look examined it.
-        let looks = mail.looks.get().wrapping_add(1);
-        mail.looks.set(looks);
-        if looks % SEEN_EVERY == 0 && !cfg!(ephemera_weaken = "seen_units_wait_for_a_pause") {
-            mail.put_seen_back();
+        // The inbox is short now, because the last look reached its end. `put_seen_back` follows
+        // the links of all units that it finds there.
+        if mail.looks.get() >= SEEN_EVERY {
+            mail.looks.set(0);
+            if !cfg!(ephemera_weaken = "seen_units_wait_for_a_pause") {
+                mail.put_seen_back();
+            }
         }
-        let purged = heaps.purge_units(heap, IdleBy::Bytes);
+        let mut purged = heaps.purge_units(heap, IdleBy::Bytes);
+        // Other looks found the gate shut, so this look also does their work.
+        let mut is_behind = mail.missed.swap(false, Ordering::Relaxed);
+        for _ in 0..CATCH_UP {
+            if !is_behind {
+                break;
+            }
+            let next = heaps.purge_units(heap, IdleBy::Bytes);
+            is_behind = mail.missed.swap(false, Ordering::Relaxed) || next.more;
+            purged = Purged { units: purged.units + next.units, ..next };
+        }
+        mail.looks.set(mail.looks.get() + usize::from(purged.ended));
         // While the units are lent, the heap has no mail, so a thread that pushed to it during that
         // time may not have added it to the queue. ORDERING: after the SeqCst fence of
         // `LentUnits::put_back`. Pairs with the fence in `IdleQueue::put_back`: either this thread

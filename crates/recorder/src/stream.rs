@@ -51,13 +51,14 @@ fn fits(at: usize) -> bool {
     at.wrapping_sub(PACKET_HEADER) <= PACKET - PACKET_HEADER - LONGEST
 }
 
-/// Replaces `old` by `new` in `used`. Returns `false` and changes nothing if `used` has another
-/// value.
+/// Replaces `old` with `new` in `used`. Returns `false` if `used` has another value, and may then
+/// store that value again.
 ///
 /// A signal handler runs before or after this one instruction, so it cannot fork between the
 /// comparison and the store. The instruction has no `lock` prefix, because each event would then
 /// cost a locked instruction more. Without the prefix, a child that executes the instruction at the
-/// same moment as its parent may still store an old length. The parent's next event corrects it.
+/// same moment as its parent may still store an old length. The parent's next event in
+/// this packet corrects it.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
 fn exchange(used: &AtomicU32, old: u32, new: u32) -> bool {
@@ -79,7 +80,7 @@ fn exchange(used: &AtomicU32, old: u32, new: u32) -> bool {
     found == old
 }
 
-/// Replaces `old` by `new` in `used`. Returns `false` and changes nothing if `used` has another
+/// Replaces `old` with `new` in `used`. Returns `false` and changes nothing if `used` has another
 /// value.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 #[inline]
@@ -211,7 +212,8 @@ impl Stream {
         // SAFETY: `at` lies within the packet (I2).
         let end = unsafe { packet.add(at) };
         // SAFETY: the callers checked that the packet has room for the longest event at `at`. Only
-        // this thread writes to the packet (I2).
+        // this thread writes to the packet (I2), or a child that its signal handler forked, which
+        // copies the same bytes.
         unsafe { end.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         let (old, at) = (at - PACKET_HEADER, at + bytes.len());
         // SAFETY: the packet's header lies at its beginning.
@@ -220,8 +222,10 @@ impl Stream {
         // atomic.
         let used = unsafe { AtomicU32::from_ptr(used.cast()) };
         let (old, new) = (old as u32, (at - PACKET_HEADER) as u32);
-        // For the holder, the exchange fails only if a forked child has stored its length first.
-        if !exchange(used, old, new) && self.is_held_by(thread)
+        // The load comes first, because a failed exchange stores the value that it read, which
+        // could undo a store that the parent makes at the same moment. For the holder, the two fail
+        // only if a forked child has stored its length first.
+        if (used.load(Relaxed) != old || !exchange(used, old, new)) && self.is_held_by(thread)
             || cfg!(ephemera_weaken = "recorder_length_stored")
         {
             // ORDERING: Release. Pairs with the Acquire of a process that maps the file during the

@@ -46,8 +46,10 @@ impl<'s> ShardOwner<'s> {
             // SAFETY: a page in the inbox belongs to this shard, and its group is not freed before
             // the page is booked (G1).
             let group = unsafe { PageGroupPtr::around(far, geometry.group) };
-            self.shard.book(group.near(geometry, group.page_of_far(geometry, far)), slots);
-            pages += 1;
+            let near = group.near(geometry, group.page_of_far(geometry, far));
+            self.shard.book(near, slots);
+            // Only a page without a slot in use can be the last one that empties its group.
+            pages += usize::from(near.bits().slots() == geometry.all());
             freed += slots.count_ones() as usize;
         }
         let booked: &OwnerUsize = &self.shard.quiet().booked;

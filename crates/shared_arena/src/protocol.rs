@@ -93,9 +93,9 @@ pub(crate) unsafe fn make_room_for_counts<'s>(
 /// shards that probably have few empty groups.
 ///
 /// It skips a shard if the shard's record has had no new holder since `scavenge` last trimmed the
-/// shard, and if few pages were taken out of the inbox since then: fewer than an eighth of the
-/// number of largest groups that the shard's pages would fill. Each such page counts as an emptied
-/// group, because one freed slot can empty a group.
+/// shard, and if booking left few pages without a slot in use since then: fewer than an eighth of
+/// the number of largest groups that the shard's pages would fill. Each such page counts as an
+/// emptied group, because it may be the last page of a group that had a slot in use.
 fn scavenge(world: &ArenaWorld, store: &ArenaStore, thorough: bool) {
     let pages_per_group = store.geometry().pages.max(1);
     for shard in store.shards() {

@@ -65,8 +65,8 @@ pub(crate) struct QuietFields {
     pub(crate) rest: Rest,
     /// The last trim epoch that the owner obeyed.
     pub(crate) epoch: OwnerUsize,
-    /// The number of pages that were taken out of the inbox since `scavenge` last trimmed this
-    /// shard.
+    /// The number of pages that the booking of remote frees left without a slot in use, since
+    /// `scavenge` last trimmed this shard.
     pub(crate) booked: OwnerUsize,
     /// The value of `entered` in the shard's record when `scavenge` last trimmed this shard.
     pub(crate) entered: OwnerUsize,

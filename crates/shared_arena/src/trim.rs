@@ -54,10 +54,11 @@ impl ShardOwner<'_> {
         self.trim_behind(ArenaStore::enter_patiently, Which::Idle, Fate::Release);
     }
 
-    /// Trims during a claim: frees the groups that `which` selects, and returns their number. Waits
-    /// only briefly for the gate, and returns `None` if the gate stays shut.
+    /// Trims during a claim: frees the groups that `which` selects, and returns their number.
+    /// Returns `None` if the gate is shut. Does not wait for the gate, because the next slow path
+    /// tries again.
     pub(crate) fn trim_in_passing(self, which: Which) -> Option<usize> {
-        self.trim_behind(ArenaStore::enter, which, Fate::Release)
+        self.trim_behind(ArenaStore::try_enter, which, Fate::Release)
     }
 
     fn trim_behind(

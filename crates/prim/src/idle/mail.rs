@@ -38,9 +38,11 @@ pub struct Mail<U, H> {
     pub(super) since: OwnerUsize,
     /// Shut while a thread looks at the heap.
     pub(super) gate: Gate,
-    /// The number of looks that found the owner idle by bytes. Only the thread inside the heap's
-    /// gate writes it.
+    /// The number of looks that found the owner idle by bytes and examined the whole inbox, since
+    /// the seen units last returned to the inbox. Only the thread inside the heap's gate writes it.
     pub(super) looks: OwnerUsize,
+    /// Whether a look that found the owner idle by bytes found the gate shut.
+    pub(super) missed: AtomicBool,
 }
 
 impl<U, H> Mail<U, H> {
@@ -60,6 +62,7 @@ impl<U, H> Mail<U, H> {
                 since: OwnerUsize::new(0),
                 gate: Gate::new(),
                 looks: OwnerUsize::new(0),
+                missed: AtomicBool::new(false),
             }
         }
     }

@@ -114,8 +114,13 @@ pub(super) fn set_least(bytes: usize) {
 
 fn bound() -> usize {
     let bound = LEAST.load(Ordering::Relaxed).max(USED.load(Ordering::Relaxed) / SHARE);
-    // The program may have lowered the maximum since the bound rose.
-    bound.saturating_add(LEARNED.load(Ordering::Relaxed).min(learned_max()))
+    bound.saturating_add(rise())
+}
+
+/// Returns the rise of the bound, in bytes. The program may have lowered its maximum since the
+/// bound rose.
+pub(super) fn rise() -> usize {
+    LEARNED.load(Ordering::Relaxed).min(learned_max())
 }
 
 /// Returns whether the cache could grow by `bytes` without exceeding its bound.

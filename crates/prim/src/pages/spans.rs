@@ -17,6 +17,9 @@ const PAGE: usize = 4 << 10;
 /// The number of cached spans or mappings that each free purges or unmaps while the cache exceeds
 /// its bound. A free of a large block purges or unmaps more of them ([`shed_excess`]).
 const PURGES: usize = 2;
+/// The number of searches in a row that may find nothing before a caller gives up. One search
+/// visits a few directories of each table, or meets a span that the system refuses to purge.
+const MISSES: usize = 64;
 
 /// The number of searches for cached memory so far, which selects the table in which the next
 /// search starts.
@@ -81,15 +84,18 @@ pub(super) unsafe fn free(block: NonNull<u8>, layout: Layout) {
 }
 
 /// Purges cached spans and unmaps cached mappings while the cache exceeds its bound, after `freed`
-/// bytes ceased to be in use. The bound has fallen by at most an eighth of these bytes, so up to
-/// one span or mapping for each [`SPAN_MIN`] of that eighth leaves the cache, or [`PURGES`] if that
-/// is more.
+/// bytes ceased to be in use. The bound has fallen by at most an eighth of these bytes, and each
+/// purge may lower the rise of the bound. So up to one span or mapping for each [`SPAN_MIN`] of
+/// these bytes leaves the cache, or [`PURGES`] if that is more.
 fn shed_excess(freed: usize) {
     let fallen = if cfg!(ephemera_weaken = "large_frees_purge_little") { 0 } else { freed / budget::SHARE };
-    for _ in 0..fallen.div_ceil(SPAN_MIN).max(PURGES) {
-        if budget::has_room(0) || !shed() {
+    let rise = if fallen > PURGES * SPAN_MIN { budget::rise() } else { 0 };
+    let mut misses = 0;
+    for _ in 0..fallen.saturating_add(rise).div_ceil(SPAN_MIN).max(PURGES) {
+        if budget::has_room(0) || misses > MISSES {
             return;
         }
+        misses = if shed() { 0 } else { misses + 1 };
     }
 }
 
@@ -165,16 +171,18 @@ fn shed() -> bool {
 }
 
 /// Purges cached spans and unmaps cached mappings, until the cache has shrunk by this number of
-/// bytes or a call to [`shed`] returns `false`. Calls [`shed`] at most once for each [`SPAN_MIN`]
-/// bytes.
+/// bytes or more than [`MISSES`] calls to [`shed`] in a row return `false`. Calls [`shed`] at most
+/// once for each [`SPAN_MIN`] bytes.
 pub(super) fn shed_bytes(bytes: usize) {
     let cached = || budget::now().1;
     let bytes = bytes.min(cached());
     let rest = cached().saturating_sub(bytes);
+    let mut misses = 0;
     for _ in 0..bytes.div_ceil(SPAN_MIN) {
-        if cached() <= rest || !shed() {
+        if cached() <= rest || misses > MISSES {
             return;
         }
+        misses = if shed() { 0 } else { misses + 1 };
     }
 }
 

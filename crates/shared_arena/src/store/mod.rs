@@ -154,6 +154,11 @@ impl ArenaStore {
         unsafe { (*store.as_ptr()).copy = ptr::null() };
     }
 
+    /// Makes one attempt to pass the gate, without waiting.
+    pub(crate) fn try_enter(&self) -> Option<Pass<'_>> {
+        self.gate.try_enter()
+    }
+
     /// Passes the gate. Returns `None` if another thread keeps the gate shut for longer than a
     /// short wait.
     pub(crate) fn enter(&self) -> Option<Pass<'_>> {
