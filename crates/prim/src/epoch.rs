@@ -7,6 +7,11 @@
 use crate::sync::{AtomicUsize, Ordering};
 use crate::word::OwnerUsize;
 
+// ORDERING: Acquire. Pairs with the Release in `Epoch::raise` and `Epoch::raise_for_others`: a
+// thread that sees a request also sees the remote frees before it, so its trim does not miss them.
+const SEE: Ordering =
+    if cfg!(ephemera_weaken = "turned_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+
 /// The trim epoch of one kind of pool, shared by all threads.
 #[derive(Debug)]
 pub struct Epoch(AtomicUsize);
@@ -22,14 +27,18 @@ impl Epoch {
 
     /// Asks every thread to trim.
     pub fn raise(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        // ORDERING: Release. Pairs with the Acquire in `Epoch::turned`. Publishes: the frees of
+        // this thread before its request.
+        self.0.fetch_add(1, Ordering::Release);
     }
 
     /// Asks every other thread to trim. `seen` is the last value that this thread saw. If another
     /// thread has raised the epoch since then, this thread must still obey that request, so `seen`
     /// stays unchanged.
     pub fn raise_for_others(&self, seen: &OwnerUsize) {
-        let before = self.0.fetch_add(1, Ordering::Relaxed);
+        // ORDERING: Release. Pairs with the Acquire in `Epoch::turned`. Publishes: the frees of
+        // this thread before its request.
+        let before = self.0.fetch_add(1, Ordering::Release);
         if before == seen.get() {
             seen.set(before.wrapping_add(1));
         }
@@ -38,7 +47,8 @@ impl Epoch {
     /// Returns whether the epoch has been raised since `seen` was last updated, and updates `seen`.
     #[inline]
     pub fn turned(&self, seen: &OwnerUsize) -> bool {
-        let now = self.0.load(Ordering::Relaxed);
+        // ORDERING: `SEE`. Pairs with `Epoch::raise` and `Epoch::raise_for_others`.
+        let now = self.0.load(SEE);
         let turned = now != seen.get();
         if turned {
             seen.set(now);

@@ -397,4 +397,4 @@ impl<U: ForeignHeader, const LEAVE: u64> Iterator for Taken<U, LEAVE> {
 }
 
 #[cfg(all(test, feature = "std", not(ephemera_loom)))]
-mod tests;
+pub(crate) mod tests;

@@ -28,6 +28,8 @@
 
 mod mail;
 mod pushed;
+#[cfg(all(test, feature = "std", not(ephemera_loom)))]
+mod tests;
 
 pub use mail::Mail;
 pub use pushed::{IDLE_BYTES, PushedBytes};

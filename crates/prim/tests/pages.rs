@@ -155,6 +155,22 @@ fn a_free_that_lowers_the_bound_returns_the_excess() {
 }
 
 #[test]
+fn a_free_that_lowers_a_risen_bound_returns_the_excess() {
+    take_turn();
+    pages::purge();
+    let burst = || drop((0..3_000).map(|_| Owned::new(SPAN).expect("memory")).collect::<Vec<_>>());
+    (0..3).for_each(|_| burst());
+    assert!(pages::usage().bytes_cached > 30 << 20, "the bound has risen: {:?}", pages::usage());
+    let large = Owned::new(layout(512 << 20, 8)).expect("memory");
+    burst();
+    assert!(pages::usage().bytes_cached > 80 << 20, "{:?}", pages::usage());
+    drop(large);
+    let cached = pages::usage().bytes_cached;
+    pages::purge();
+    assert!(cached <= pages::CACHE, "{cached}");
+}
+
+#[test]
 fn a_lower_bound_also_limits_its_rise() {
     take_turn();
     pages::purge();

@@ -115,6 +115,30 @@ fn other_blocks(times: usize) {
 }
 
 #[test]
+fn locked_spans_do_not_end_the_purges_of_a_free() {
+    const LARGE: Layout = match Layout::from_size_align(512 << 20, 8) {
+        Ok(layout) => layout,
+        Err(_) => panic!("a layout"),
+    };
+    take_turn();
+    pages::purge();
+    let large = Pages.allocate(LARGE).expect("memory").cast::<u8>();
+    // Each of 16 superblocks has a locked span, and a used span that keeps it mapped.
+    let Some(blocks) = with_locked(16 * 64, |at| at % 64 == 20) else { return };
+    let mut used = Vec::new();
+    for (at, block) in blocks.into_iter().enumerate() {
+        if at % 64 == 0 { used.push(block) } else { free(block) }
+    }
+    assert!(pages::usage().bytes_cached > 5 * pages::CACHE, "{:?}", pages::usage());
+    // SAFETY: the block is live and has this layout.
+    unsafe { Pages.deallocate(large, LARGE) };
+    let cached = pages::usage().bytes_cached;
+    used.into_iter().for_each(free);
+    pages::purge();
+    assert!(cached <= pages::CACHE, "{cached}");
+}
+
+#[test]
 fn locked_spans_do_not_keep_others_from_leaving_a_full_cache() {
     take_turn();
     pages::purge();

@@ -8,7 +8,6 @@ use core::ptr::NonNull;
 
 use ephemera_prim::foreign::Inbox;
 use ephemera_prim::record::Record;
-use ephemera_prim::sync::{Ordering, fence};
 
 use crate::account::ReservedBytes;
 use crate::close;
@@ -152,9 +151,7 @@ pub(crate) unsafe fn shrink(
     store: &ArenaStore,
     record: Option<&Record<ArenaRecord>>,
 ) -> bool {
-    // ORDERING: Release. Pairs with the fence in `ShardOwner::trim_behind`. Publishes: the remote
-    // frees before this request. A trim that fulfils the request also books these frees.
-    fence(Ordering::Release);
+    // A trim that fulfils this request also books the remote frees before it.
     store.epoch().raise();
     // SAFETY: the caller holds the record, if there is one.
     let count = unsafe { trim_shards(world, store, record) };

@@ -8,7 +8,6 @@
 use core::ptr;
 
 use ephemera_prim::gate::Pass;
-use ephemera_prim::sync::{Ordering, fence};
 
 use crate::account::ReservedBytes;
 use crate::bits::Bits;
@@ -70,12 +69,9 @@ impl ShardOwner<'_> {
         let (shard, geometry) = (self.shard, self.geometry());
         let (epoch, obeyed) = (&shard.quiet().epoch, shard.quiet().epoch.get());
         if which == Which::Empty {
-            // This trim fulfils the requests to trim that were made before it drains the inbox. It
-            // can miss frees that precede a later request.
+            // This trim fulfils the requests to trim that were made before it drains the inbox, and
+            // sees the remote frees before them. It can miss frees that precede a later request.
             self.store.epoch().turned(epoch);
-            // ORDERING: Acquire. Pairs with the fence in `protocol::shrink`: this thread sees the
-            // remote frees before each of these requests.
-            fence(Ordering::Acquire);
         }
         self.book_inbox();
         let weak = cfg!(ephemera_weaken = "arena_trim_beside_a_walk");

@@ -11,7 +11,7 @@ use ephemera_testkit::child;
 use super::{Foreign, ForeignHeader, Inbox};
 
 /// A unit without blocks.
-struct Chunk {
+pub(crate) struct Chunk {
     foreign: Foreign<Chunk>,
 }
 
@@ -20,13 +20,13 @@ unsafe impl ForeignHeader for Chunk {
     const FOREIGN: usize = offset_of!(Chunk, foreign);
 }
 
-fn chunk() -> NonNull<Chunk> {
+pub(crate) fn chunk() -> NonNull<Chunk> {
     NonNull::from(Box::leak(Box::new(Chunk { foreign: Foreign::new() })))
 }
 
 /// # Safety
 /// `chunk` comes from [`chunk`] and is in no inbox.
-unsafe fn free(chunk: NonNull<Chunk>) {
+pub(crate) unsafe fn free(chunk: NonNull<Chunk>) {
     // SAFETY: the caller's chunk is a leaked box.
     let chunk = unsafe { Box::from_raw(chunk.as_ptr()) };
     chunk.foreign.end();

@@ -24,11 +24,18 @@ impl Heap {
     }
 }
 
-/// The operations on heaps whose records do not have holders. A look visits such heaps without
-/// purging their units.
-struct Passer;
+/// The operations on heaps whose records all have holders, or all have none. A look at a heap with
+/// a holder lends the heap's units and puts them back.
+struct Looks {
+    held: bool,
+}
 
-impl IdleHeaps for Passer {
+/// The operations on heaps without holders.
+const PASSES: Looks = Looks { held: false };
+/// The operations on heaps whose owners are idle.
+const LENDS: Looks = Looks { held: true };
+
+impl IdleHeaps for Looks {
     type Heap = Heap;
     type Unit = Chunk;
 
@@ -46,38 +53,7 @@ impl IdleHeaps for Passer {
 
     fn is_held(&self, heap: &Heap) -> bool {
         heap.visited.fetch_add(1, Ordering::Relaxed);
-        false
-    }
-
-    fn purge_units(&self, _heap: &Heap, _by: IdleBy) -> Purged {
-        unreachable!("no thread holds the record")
-    }
-
-    fn drain_free_record(&self, _heap: &Heap) {}
-}
-
-/// The operations on heaps whose owners are idle by bytes. A look at such a heap lends its units
-/// and puts them back.
-struct Lender;
-
-impl IdleHeaps for Lender {
-    type Heap = Heap;
-    type Unit = Chunk;
-
-    fn mail<'h>(&self, heap: &'h Heap) -> &'h Mail<Chunk, Heap> {
-        &heap.mail
-    }
-
-    fn pushed<'h>(&self, heap: &'h Heap) -> &'h PushedBytes {
-        &heap.pushed
-    }
-
-    fn visits(&self, _heap: &Heap) -> usize {
-        0
-    }
-
-    fn is_held(&self, _heap: &Heap) -> bool {
-        true
+        self.held
     }
 
     fn purge_units(&self, heap: &Heap, _by: IdleBy) -> Purged {
@@ -115,7 +91,7 @@ impl Model {
             // lends the unit here.
             thread::yield_now();
             // SAFETY: the model keeps the heap until all of its threads are joined.
-            unsafe { self.queue.get().note_push(&Passer, self.heap.get(), 1) };
+            unsafe { self.queue.get().note_push(&PASSES, self.heap.get(), 1) };
         }
     }
 
@@ -138,7 +114,7 @@ fn loom_heap_with_mail_is_in_the_queue() {
             let model = model.clone();
             thread::spawn(move || model.remote_free(1))
         };
-        model.queue.get().look(&Passer);
+        model.queue.get().look(&PASSES);
         other.join().unwrap();
         let mail = model.heap.get().mail.is_some();
         assert!(mail && !model.queue.get().is_empty(), "no look finds the mail");
@@ -157,7 +133,7 @@ fn loom_heap_whose_units_were_lent_is_in_the_queue() {
             let model = model.clone();
             thread::spawn(move || model.remote_free(0))
         };
-        let purged = model.queue.get().look_at(&Lender, model.heap.get());
+        let purged = model.queue.get().look_at(&LENDS, model.heap.get());
         assert!(purged.is_some(), "no other thread enters the gate of the heap");
         other.join().unwrap();
         let mail = model.heap.get().mail.is_some();
@@ -176,10 +152,10 @@ fn loom_heap_is_in_the_queue_after_two_looks() {
         let other = {
             let model = model.clone();
             thread::spawn(move || {
-                let _purged = model.queue.get().look_at(&Lender, model.heap.get());
+                let _purged = model.queue.get().look_at(&LENDS, model.heap.get());
             })
         };
-        model.queue.get().look(&Lender);
+        model.queue.get().look(&LENDS);
         other.join().unwrap();
         let mail = model.heap.get().mail.is_some();
         assert!(mail && !model.queue.get().is_empty(), "no look finds the mail");
@@ -199,9 +175,9 @@ fn loom_heaps_of_the_queue_are_all_visited() {
             let second = second.clone();
             thread::spawn(move || second.remote_free(0))
         };
-        first.queue.get().look(&Passer);
+        first.queue.get().look(&PASSES);
         other.join().unwrap();
-        first.queue.get().look(&Passer);
+        first.queue.get().look(&PASSES);
         for model in [&first, &second] {
             assert_ne!(model.heap.get().visited.load(Ordering::Relaxed), 0, "a heap was lost");
         }
