@@ -73,7 +73,6 @@ macro_rules! ring {
                 let buffer = buffer.finalize();
                 whole.then_some(buffer)
             }
-
         }
     };
 }

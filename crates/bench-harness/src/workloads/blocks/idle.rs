@@ -82,18 +82,20 @@ impl<C: Contender> Burst<C> {
     }
 
     /// Frees the live blocks in the order of `end`, except for survivors, and returns a checksum.
-    /// Then resets the contender if it is an arena.
+    /// Then resets the contender if it is an arena. Arenas run only [`BurstEnd::Local`], so none of
+    /// their blocks is live at a reset, here or in `work`.
     fn free(&mut self, end: BurstEnd) -> u64 {
+        let (blocks, sizes) = (&mut *self.blocks, &*self.sizes);
         let alloc = self.alloc.by_ref();
         let mut sum = 0;
-        for step in 0..self.blocks.len() {
-            let index = if end == BurstEnd::Reverse { self.blocks.len() - 1 - step } else { step };
+        for step in 0..blocks.len() {
+            let index = if end == BurstEnd::Reverse { blocks.len() - 1 - step } else { step };
             if end == BurstEnd::Survivors && index % ONE_IN == ONE_IN - 1 {
                 continue;
             }
-            let block = core::mem::replace(&mut self.blocks[index], null_mut());
+            let block = core::mem::replace(&mut blocks[index], null_mut());
             if !block.is_null() {
-                let size = usize::from(self.sizes[index % TABLE]);
+                let size = usize::from(sizes[index % TABLE]);
                 // SAFETY: `fill` touched the block with this size and its number.
                 unsafe { check(block, size, index as u8, &mut sum) };
                 // SAFETY: the contender returned the block for this size, and the list no longer

@@ -240,7 +240,11 @@ mod tests {
 
     #[test]
     fn all_traces_are_present_and_complete() {
-        for name in ["serde_json", "syn", "sqlite3", "git", "gcc", "http"] {
+        let names = catalogue().into_iter().filter_map(|spec| match spec.workload {
+            Workload::Replay(name, _) => Some(name),
+            _ => None,
+        });
+        for name in names {
             let program = program(name);
             assert_eq!((program.lanes().len(), program.huge), (1, 0), "{}: one thread", name);
             assert!(program.ops > 10_000, "{}: {} operations", name, program.ops);

@@ -93,8 +93,9 @@ pub(crate) fn cell<F: NodeFamily>(littered: bool, context: &Context) -> Box<dyn 
     litter::scatter::<F::Backing>(littered, held, context.seed);
     trips(NodeStorage::<F>(Rc::new(F::create().pool())), context, |pool, text| {
         let walked = round_trip(pool, text);
-        // The tree was dropped, so nothing else has the pool.
-        Rc::get_mut(&mut pool.0).map(RawPool::reset);
+        if !F::INFO.caps.free_individually {
+            Rc::get_mut(&mut pool.0).expect("the tree was dropped, so nothing else has the pool").reset();
+        }
         walked
     })
 }

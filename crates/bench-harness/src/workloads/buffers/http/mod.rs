@@ -33,8 +33,9 @@ struct Http {
 
 impl Http {
     fn new<S: Source>(littered: bool, context: &Context) -> io::Result<Self> {
-        let mut streams = Vec::new();
+        // If a connection fails, the streams are dropped first, which ends the servers' threads.
         let mut servers = Vec::new();
+        let mut streams = Vec::new();
         for _ in 0..CONNECTIONS {
             let (asking, stream) = connection()?;
             streams.push(asking);

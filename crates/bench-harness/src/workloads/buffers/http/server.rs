@@ -81,7 +81,7 @@ pub(super) fn serve<S: Source>(mut stream: TcpStream) -> io::Result<()> {
         // dropped first.
         let answer = unsafe { source.filled([&head(body.len()), body.as_slice()]) };
         give(request);
-        // The client reads the number after the last answer.
+        // The runner reads the number once the client has the last answer.
         publish_refused();
         let mut sent = Ok(());
         answer.read(|piece| {

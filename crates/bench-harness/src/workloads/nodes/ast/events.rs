@@ -74,7 +74,8 @@ impl Flattener {
 fn variant<T>(value: &T) -> Head {
     let mut hasher = DefaultHasher::new();
     discriminant(value).hash(&mut hasher);
-    Head { variant: hasher.finish() as u32, name: 0 }
+    // `TreeWalk::node` has 28 bits for the variant.
+    Head { variant: hasher.finish() as u32 >> 4, name: 0 }
 }
 
 /// Overrides methods of `Visit`. Each adds a node, and `syn` visits the node's contents.
