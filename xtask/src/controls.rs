@@ -1,11 +1,13 @@
 //! `cargo xtask controls`: runs the negative controls. Each control weakens one ordering, bound or
-//! step by a cfg, and names a test. The test must pass without the cfg and fail with the cfg. If
-//! all tests of the control's kind and package have passed in an earlier step of `ci`, the control
-//! runs the test only with the cfg.
+//! step, and names a test. The test must pass without the weakening and fail with it. If all tests
+//! of the control's kind and package have passed in an earlier step of `ci`, the control runs the
+//! test only with the weakening.
+//!
+//! One build of a package contains the weakenings of all its controls. An environment variable
+//! chooses the weakening when the test runs.
 
 pub(crate) mod passed;
 pub(crate) mod table;
-pub(crate) mod wrapper;
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -14,11 +16,11 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Result, bail};
 use clap::Args;
 
-use self::table::{Control, ControlKind, load};
+use self::table::{Control, ControlKind, VARIABLE, load};
 use crate::libtest::{TestRun, counts};
 use crate::loom;
 use crate::miri;
-use crate::shell::{self, Captured, Cmd};
+use crate::shell::{self, Captured};
 use crate::steps::{Outcome, Step, run};
 use crate::toolchain::{self, MissingToolchain};
 use crate::workspace::Workspace;
@@ -30,7 +32,7 @@ use crate::workspace::Workspace;
   cargo xtask controls --list               lists the controls
 
 A control is a place in the code such as
-  #[cfg(ephemera_weaken = \"inbox_take_relaxed\")]
+  if weakened!(\"inbox_take_relaxed\")
 and a row of xtask/controls.toml that names the test which must then fail.")]
 pub(crate) struct ControlsOptions {
     /// The controls to run [default: all].
@@ -43,6 +45,9 @@ pub(crate) struct ControlsOptions {
 /// The message of the failed step if the table of controls is empty.
 const EMPTY: &str =
     "xtask/controls.toml lists no control, so nothing shows that the models and tests can fail";
+
+/// The cfg of the builds that contain the weakenings.
+const CFG: &str = "--cfg ephemera_weaken";
 
 /// The time limit for the build and the run of a weakened test, which must fail rather than hang.
 const LONGEST: Duration = Duration::from_secs(300);
@@ -85,23 +90,12 @@ pub(crate) fn steps(ws: &Workspace, wanted: impl Fn(&Control) -> bool) -> Result
         );
         Step::new(name, what, move |ws| check(ws, &control)).beside()
     };
-    let chosen = all.into_iter().filter(|control| wanted(control)).collect();
-    Ok(spread(chosen, |control| control.kind == ControlKind::Test).into_iter().map(step).collect())
+    let chosen = all.into_iter().filter(|control| wanted(control));
+    Ok(chosen.map(step).collect())
 }
 
-/// Spreads the items that `locks` accepts evenly among the other items. Controls of kind `test`
-/// build in the shared target directory. If two of them ran side by side, one would wait for the
-/// directory's lock.
-fn spread<T>(items: Vec<T>, locks: impl Fn(&T) -> bool) -> Vec<T> {
-    let (locking, others): (Vec<_>, Vec<_>) = items.into_iter().partition(locks);
-    let (many, total) = (locking.len(), locking.len() + others.len());
-    let (mut locking, mut others) = (locking.into_iter(), others.into_iter());
-    let is_locking = |place: usize| (place + 1) * many / total > place * many / total;
-    (0..total).filter_map(|place| if is_locking(place) { locking.next() } else { others.next() }).collect()
-}
-
-/// The commands of tests that passed without the cfg in this run. Several controls often share a
-/// test, which then runs once without the cfg.
+/// The commands of tests that passed without a weakening in this run. Several controls often share
+/// a test, which then runs once without a weakening.
 static SEEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 fn check(ws: &Workspace, control: &Control) -> Result<Outcome> {
@@ -119,7 +113,7 @@ fn check(ws: &Workspace, control: &Control) -> Result<Outcome> {
             continue;
         }
         ran += found;
-        fell |= falls(ws, control, plain)?;
+        fell |= falls(control, plain)?;
     }
     Ok(if ran == 0 {
         Outcome::Failed(format!("no test matches `{}` in {}", control.test, control.package))
@@ -133,18 +127,22 @@ fn check(ws: &Workspace, control: &Control) -> Result<Outcome> {
     })
 }
 
-/// Returns the test runs of a control, without the cfg. The control's filter must match a test in
-/// at least one run. Returns `None` if the control needs Miri and Miri is not available.
+/// Returns the test runs of a control, without the weakening. The control's filter must match a
+/// test in at least one run. Returns `None` if the control needs Miri and Miri is not available.
 fn commands(ws: &Workspace, control: &Control) -> Result<Option<Vec<TestRun>>> {
     let package = ws.package(&control.package)?;
     let (base, whole_files) = match control.kind {
-        ControlKind::Loom => (loom::control_base(ws, package), Some(loom::files(package))),
-        ControlKind::Test => (quickly_built(ws.cargo().args(["test", "--package", &package.name])), None),
+        ControlKind::Loom => (loom::base(ws, package, loom::PREEMPTIONS), Some(loom::files(package))),
+        ControlKind::Test => {
+            let cargo = ws.cargo().args(["test", "--package", &package.name, "--target-dir"]);
+            (cargo.arg(ws.target_dir("weaken")), None)
+        }
         ControlKind::Miri => match miri::control_base(ws, package, control.seeds) {
             Some(base) => (base, None),
             None => return Ok(None),
         },
     };
+    let base = base.env_append("RUSTFLAGS", CFG);
     let harness = vec![control.test.clone()];
     let one = |targets: Vec<String>| TestRun { cargo: base.clone().args(targets), harness: harness.clone() };
     Ok(Some(match (control.target.as_deref(), whole_files) {
@@ -156,30 +154,21 @@ fn commands(ws: &Workspace, control: &Control) -> Result<Option<Vec<TestRun>>> {
     }))
 }
 
-/// Shortens the build of a weakened test. Each control builds the crates of the workspace again,
-/// and line tables take a tenth of that build. Only the tests of `ephemera-measure` itself need
-/// that crate optimised.
-fn quickly_built(cargo: Cmd) -> Cmd {
-    cargo
-        .args(["--config", "profile.test.package.ephemera-measure.opt-level=0"])
-        .env("CARGO_PROFILE_DEV_DEBUG", "false")
-}
-
-/// Runs the test without the cfg and returns the number of tests that ran. Returns 1 if the test
-/// has already passed in this run.
+/// Runs the test without a weakening and returns the number of tests that ran. Returns 1 if the
+/// test has already passed in this run.
 ///
 /// # Errors
-/// Returns an error if the test fails or does not compile without the cfg.
+/// Returns an error if the test fails or does not compile.
 fn sound(plain: &TestRun) -> Result<u64> {
     let shown = plain.command().shown();
     if SEEN.lock().unwrap_or_else(PoisonError::into_inner).contains(&shown) {
         return Ok(1);
     }
-    let ran = plain.command().quiet("running the test without the cfg")?;
+    let ran = plain.command().quiet("running the test without a weakening")?;
     if !ran.success {
         shell::say(&end_of(&ran.text));
-        compiled(&ran, "without the cfg")?;
-        bail!("the test fails without the cfg; to run it again: {shown}");
+        compiled(&ran)?;
+        bail!("the test fails without a weakening; to run it again: {shown}");
     }
     let counts = counts(&ran.text);
     if counts.started > 0 {
@@ -188,18 +177,12 @@ fn sound(plain: &TestRun) -> Result<u64> {
     Ok(counts.started)
 }
 
-/// Runs the test with the cfg and returns whether a test failed.
-fn falls(ws: &Workspace, control: &Control, plain: &TestRun) -> Result<bool> {
+/// Runs the test with the weakening and returns whether a test failed.
+fn falls(control: &Control, plain: &TestRun) -> Result<bool> {
     let mut weak = plain.clone();
-    weak.cargo = match control.kind {
-        // Miri needs the compiler wrapper for itself, so `RUSTFLAGS` passes the cfg to every crate.
-        ControlKind::Miri => {
-            weak.cargo.env_append("RUSTFLAGS", &format!("--cfg ephemera_weaken=\"{}\"", control.name))
-        }
-        ControlKind::Loom | ControlKind::Test => wrapper::wrap(ws, &control.name, weak.cargo)?,
-    };
+    weak.cargo = weak.cargo.env(VARIABLE, &control.name);
     shell::say(&format!("$ {}", weak.command().shown()));
-    let ran = weak.command().within(LONGEST).quiet("running the test with the cfg")?;
+    let ran = weak.command().within(LONGEST).quiet("running the test with the weakening")?;
     let judged = judge(control.kind, &ran);
     if !matches!(judged, Ok(true)) {
         shell::say(&end_of(&ran.text));
@@ -207,13 +190,13 @@ fn falls(ws: &Workspace, control: &Control, plain: &TestRun) -> Result<bool> {
     judged
 }
 
-/// Checks that the test of this run compiled. `which` states in the error whether the cfg was set.
+/// Checks that the test of this run compiled.
 ///
 /// # Errors
 /// Returns an error if the compiler reported errors.
-fn compiled(ran: &Captured, which: &str) -> Result<()> {
+fn compiled(ran: &Captured) -> Result<()> {
     if ran.text.contains("error: could not compile") {
-        bail!("the test does not compile {which}");
+        bail!("the test does not compile with {CFG}");
     }
     Ok(())
 }
@@ -230,10 +213,10 @@ fn end_of(text: &str) -> String {
 /// Returns an error if the test does not compile, if no test started, or if the run failed only
 /// because Miri does not support an operation.
 fn judge(kind: ControlKind, ran: &Captured) -> Result<bool> {
-    compiled(ran, "with the cfg")?;
+    compiled(ran)?;
     match (ran.success, counts(&ran.text).started) {
-        (true, 0) => bail!("no test ran with the cfg"),
-        (false, 0) => bail!("the run failed with the cfg before a test started"),
+        (true, 0) => bail!("no test ran with the weakening"),
+        (false, 0) => bail!("the run with the weakening failed before a test started"),
         (true, _) => return Ok(false),
         (false, _) => {}
     }
@@ -249,18 +232,8 @@ fn judge(kind: ControlKind, ran: &Captured) -> Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ControlKind, judge, spread};
+    use super::{ControlKind, judge};
     use crate::shell::Captured;
-
-    #[test]
-    fn items_that_lock_are_moved_apart_and_none_is_lost() {
-        let mut found = spread(vec![1, 2, 3, 14, 15, 16, 17, 8, 9], |item| *item > 10);
-        assert!(found.windows(2).all(|pair| pair[0] < 10 || pair[1] < 10), "{found:?}");
-        found.sort_unstable();
-        assert_eq!(found, [1, 2, 3, 8, 9, 14, 15, 16, 17]);
-        assert_eq!(spread(vec![12, 11], |item| *item > 10), [12, 11]);
-        assert!(spread(Vec::<u32>::new(), |_| true).is_empty());
-    }
 
     fn ran(success: bool, text: &str) -> Captured {
         Captured { success, text: text.to_owned() }
@@ -274,7 +247,7 @@ mod tests {
         assert!(!judge(ControlKind::Loom, &ran(true, passed)).unwrap());
         let error = "error[E0425]: cannot find value\nerror: could not compile `prim` (lib test)";
         let said = judge(ControlKind::Loom, &ran(false, error)).unwrap_err().to_string();
-        assert_eq!(said, "the test does not compile with the cfg");
+        assert_eq!(said, "the test does not compile with --cfg ephemera_weaken");
         assert!(judge(ControlKind::Test, &ran(false, "running 0 tests\nerror: linking failed")).is_err());
         assert!(judge(ControlKind::Test, &ran(true, "running 0 tests\ntest result: ok. 0 passed;")).is_err());
     }

@@ -1,7 +1,5 @@
 //! Runs the loom models in every interleaving up to a bound on preemptions.
 
-use std::path::PathBuf;
-
 use anyhow::Result;
 
 use crate::controls::passed;
@@ -44,8 +42,8 @@ pub(crate) fn steps_of_test(ws: &Workspace) -> Result<Vec<Step<'_>>> {
 fn step(package: &Package, preemptions: u32) -> Step<'_> {
     Step::new(format!("loom/{}", package.short()), "the models hold in every interleaving", move |ws| {
         let ran = models(ws, package, None, preemptions)?;
-        // The bound of the controls is `PREEMPTIONS`, so they need not run these models without
-        // the cfg.
+        // The bound of the controls is `PREEMPTIONS`, so they need not run these models without a
+        // weakening.
         if preemptions >= PREEMPTIONS {
             passed::all_passed(ControlKind::Loom, &package.name);
         }
@@ -92,27 +90,12 @@ pub(crate) fn files(package: &Package) -> Vec<String> {
 /// share the build directory, so one waits until another has built loom. The variable
 /// `LOOM_MAX_PREEMPTIONS` overrides `preemptions`.
 pub(crate) fn base(ws: &Workspace, package: &Package, preemptions: u32) -> Cmd {
-    base_in(ws.target_dir("loom"), ws, package, preemptions)
-}
-
-fn base_in(dir: PathBuf, ws: &Workspace, package: &Package, preemptions: u32) -> Cmd {
     let preemptions = std::env::var("LOOM_MAX_PREEMPTIONS").unwrap_or_else(|_| preemptions.to_string());
     ws.cargo()
         .args(["test", "--package", &package.name, "--profile", "loom", "--target-dir"])
-        .arg(dir)
+        .arg(ws.target_dir("loom"))
         .env_append("RUSTFLAGS", CFG)
         .env("LOOM_MAX_PREEMPTIONS", preemptions)
-}
-
-/// Returns `cargo test` for a negative control, with the default bound on preemptions. A control
-/// runs one model, so its build does not optimise `ephemera-prim` and `package`, although the
-/// profile does. Each lane has its own build directory, because each control builds a package
-/// again.
-pub(crate) fn control_base(ws: &Workspace, package: &Package) -> Cmd {
-    let mut names = vec!["ephemera-prim", &package.name];
-    names.dedup();
-    let plain = |name| ["--config".to_owned(), format!("profile.loom.package.{name}.opt-level=0")];
-    base_in(ws.lane_dir("loom"), ws, package, PREEMPTIONS).args(names.into_iter().flat_map(plain))
 }
 
 #[cfg(test)]

@@ -88,12 +88,6 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    if let Some(control) = controls::wrapper::control() {
-        return match controls::wrapper::compile(&control) {
-            Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(101)),
-            Err(error) => told(&error),
-        };
-    }
     run(&Cli::parse().command).unwrap_or_else(|error| told(&error))
 }
 

@@ -11,6 +11,7 @@ use clap::Args;
 use self::gates::{GATES, MiriExtent, MiriGate};
 use self::model::BorrowModel;
 use self::targets::{targets, threaded_targets};
+use crate::controls::table::VARIABLE;
 use crate::libtest::{COMPILE_FAIL, THREADED, TestRun};
 use crate::shell::Cmd;
 use crate::steps::{Outcome, Step, run};
@@ -185,7 +186,8 @@ fn many_seeds(
 /// installed.
 pub(crate) fn control_base(ws: &Workspace, package: &Package, seeds: u32) -> Option<Cmd> {
     let nightly = toolchain::nightly(&COMPONENTS, MissingToolchain::Report).ok()?;
-    Some(base(ws, package, &nightly, &seeded(package, BorrowModel::Tree, seeds)))
+    let flags = seeded(package, BorrowModel::Tree, seeds);
+    Some(base(ws, package, &nightly, &format!("{flags} -Zmiri-env-forward={}", VARIABLE)))
 }
 
 fn base(ws: &Workspace, package: &Package, nightly: &str, flags: &str) -> Cmd {

@@ -16,7 +16,7 @@ use crate::sync::{Ordering, fence};
 /// [`heavy`].
 #[inline]
 pub fn light() {
-    if cfg!(ephemera_weaken = "light_without_fence") {
+    if weakened!("light_without_fence") {
         return;
     }
     // ORDERING: SeqCst fence of the compiler only. Pairs with `heavy`, in which the kernel runs a
@@ -33,7 +33,7 @@ pub fn light() {
 /// The call then guarantees no order on those threads.
 #[must_use]
 pub fn heavy() -> bool {
-    if cfg!(ephemera_weaken = "heavy_without_fence") {
+    if weakened!("heavy_without_fence") {
         return true;
     }
     // ORDERING: SeqCst fence. Pairs with the one in `light`: either this thread sees the other

@@ -38,11 +38,9 @@ const CLAIMED: u8 = 1;
 const PURGED: u8 = 2;
 
 // ORDERING: Release. Pairs with the Acquire in `ContentsClaim::enter`. Publishes: the purge.
-const END: Ordering =
-    if cfg!(ephemera_weaken = "claim_end_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+ordering!(end_order = Release, Relaxed if "claim_end_relaxed");
 // ORDERING: Acquire. Pairs with the Release in `ContentsClaim::end`: this thread sees the purge.
-const ENTER: Ordering =
-    if cfg!(ephemera_weaken = "claim_enter_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+ordering!(enter_order = Acquire, Relaxed if "claim_enter_relaxed");
 
 /// The state of a unit's contents, as its owner reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,10 +76,10 @@ impl ContentsClaim {
     #[inline]
     pub fn enter(&self) -> Contents {
         barrier::light();
-        // ORDERING: `ENTER`. Pairs with `ContentsClaim::end`.
-        match self.word.load(ENTER) {
+        // ORDERING: `enter_order`. Pairs with `ContentsClaim::end`.
+        match self.word.load(enter_order()) {
             KEPT => Contents::Kept,
-            CLAIMED if !cfg!(ephemera_weaken = "claimed_contents_are_used") => Contents::Claimed,
+            CLAIMED if !weakened!("claimed_contents_are_used") => Contents::Claimed,
             CLAIMED => Contents::Kept,
             _ => Contents::Purged,
         }
@@ -135,8 +133,8 @@ impl ContentsClaim {
     /// Ends the claim of this thread. `purged` says whether this thread purged the contents or left
     /// them as they were.
     pub fn end(&self, purged: bool) {
-        // ORDERING: `END`. Pairs with `ContentsClaim::enter`.
-        self.word.store(if purged { PURGED } else { KEPT }, END);
+        // ORDERING: `end_order`. Pairs with `ContentsClaim::enter`.
+        self.word.store(if purged { PURGED } else { KEPT }, end_order());
     }
 }
 

@@ -9,8 +9,7 @@ use crate::word::OwnerUsize;
 
 // ORDERING: Acquire. Pairs with the Release in `Epoch::raise` and `Epoch::raise_for_others`: a
 // thread that sees a request also sees the remote frees before it, so its trim does not miss them.
-const SEE: Ordering =
-    if cfg!(ephemera_weaken = "turned_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+ordering!(see_order = Acquire, Relaxed if "turned_relaxed");
 
 /// The trim epoch of one kind of pool, shared by all threads.
 #[derive(Debug)]
@@ -47,8 +46,8 @@ impl Epoch {
     /// Returns whether the epoch has been raised since `seen` was last updated, and updates `seen`.
     #[inline]
     pub fn turned(&self, seen: &OwnerUsize) -> bool {
-        // ORDERING: `SEE`. Pairs with `Epoch::raise` and `Epoch::raise_for_others`.
-        let now = self.0.load(SEE);
+        // ORDERING: `see_order`. Pairs with `Epoch::raise` and `Epoch::raise_for_others`.
+        let now = self.0.load(see_order());
         let turned = now != seen.get();
         if turned {
             seen.set(now);

@@ -52,37 +52,22 @@ pub const COMPLETE_BITS: u64 = u64::MAX;
 // `Foreign::stop_countdown` and `Inbox::push_or_count`. Release publishes this thread's accesses to
 // the block. Acquire orders the pusher's write of the link after the holder's read of the link,
 // which comes before the holder's store of zero (F5).
-const GIVE: Ordering = if cfg!(ephemera_weaken = "give_relaxed") {
-    Ordering::Relaxed
-} else if cfg!(ephemera_weaken = "give_release") {
-    Ordering::Release
-} else {
-    Ordering::AcqRel
-};
+ordering!(give_order = AcqRel, Relaxed if "give_relaxed", Release if "give_release");
 // ORDERING: AcqRel. Pairs with `Inbox::give_back_add`, `Inbox::give_back_bits` and
 // `Inbox::give_back_until_closed`. By Acquire, this thread sees all accesses to the booked blocks
 // by the threads that freed them. Release orders the read of the link before the store of zero,
 // after which the next pusher may write the link.
-const BOOK: Ordering = if cfg!(ephemera_weaken = "book_relaxed") {
-    Ordering::Relaxed
-} else if cfg!(ephemera_weaken = "book_acquire") {
-    Ordering::Acquire
-} else {
-    Ordering::AcqRel
-};
+ordering!(book_order = AcqRel, Relaxed if "book_relaxed", Acquire if "book_acquire");
 // ORDERING: Release. Pairs with the Acquire in `Inbox::take`, `Inbox::lend` and `Inbox::close`.
 // Publishes: the unit's link.
-const PUSH: Ordering =
-    if cfg!(ephemera_weaken = "push_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+ordering!(push_order = Release, Relaxed if "push_relaxed");
 // ORDERING: Acquire. Pairs with the Release in `Inbox::push` and `LentUnits::put_back`.
-const TAKE: Ordering =
-    if cfg!(ephemera_weaken = "take_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+ordering!(take_order = Acquire, Relaxed if "take_relaxed");
 
 // ORDERING: AcqRel. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`. By Acquire, this
 // thread sees all accesses to the blocks that were freed during the countdown. Release orders the
 // countdown before the next push.
-const COUNT_STOP: Ordering =
-    if cfg!(ephemera_weaken = "stop_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
+ordering!(count_stop_order = AcqRel, Relaxed if "stop_relaxed");
 
 /// The foreign word of a unit, and its link in the inbox.
 ///
@@ -145,8 +130,8 @@ impl<U> Foreign<U> {
         let counts = |word: u64| word & COUNTDOWN != 0 && word != complete;
         let mut word = self.word.load(Ordering::Relaxed);
         while counts(word) {
-            // ORDERING: `COUNT_STOP`. Pairs with `Inbox::give_back_add`.
-            match self.word.compare_exchange_weak(word, 0, COUNT_STOP, Ordering::Relaxed) {
+            // ORDERING: `count_stop_order`. Pairs with `Inbox::give_back_add`.
+            match self.word.compare_exchange_weak(word, 0, count_stop_order(), Ordering::Relaxed) {
                 Ok(_) => return Some(word),
                 Err(now) => word = now,
             }
@@ -189,7 +174,7 @@ impl<U> Foreign<U> {
     /// Takes the word of a unit that was not dequeued. F2 forbids this, and a model shows why.
     #[cfg(all(test, ephemera_loom))]
     pub(crate) fn steal(&self) -> u64 {
-        self.word.swap(0, BOOK)
+        self.word.swap(0, book_order())
     }
 }
 
@@ -259,8 +244,8 @@ impl<U: ForeignHeader> Inbox<U> {
     #[inline]
     pub unsafe fn give_back_add(&self, unit: NonNull<U>, amount: u64) -> bool {
         let add = |word: &AtomicU64| {
-            // ORDERING: `GIVE`. Pairs with `Taken::next`.
-            let old = word.fetch_add(amount, GIVE);
+            // ORDERING: `give_order`. Pairs with `Taken::next`.
+            let old = word.fetch_add(amount, give_order());
             old == 0 || completes(old.wrapping_add(amount), COMPLETE)
         };
         // SAFETY: the caller's unit is live and belongs to this inbox. `add` is one
@@ -280,8 +265,8 @@ impl<U: ForeignHeader> Inbox<U> {
     #[inline]
     pub unsafe fn give_back_bits(&self, unit: NonNull<U>, bits: u64) -> bool {
         let set = |word: &AtomicU64| {
-            // ORDERING: `GIVE`. Pairs with `Taken::next`.
-            let old = word.fetch_or(bits, GIVE);
+            // ORDERING: `give_order`. Pairs with `Taken::next`.
+            let old = word.fetch_or(bits, give_order());
             crate::invariant!(old & bits == 0, "a slot is freed twice");
             old == 0 || completes(old | bits, COMPLETE_BITS)
         };
@@ -325,9 +310,9 @@ impl<U: ForeignHeader> Inbox<U> {
         foreign.linked.write();
         let link = &foreign.link;
         let store = |below| link.store(below, Ordering::Relaxed);
-        // ORDERING: `PUSH`. Pairs with `Inbox::take`.
-        let pushed = push(&self.head, unit.as_ptr(), Some(close::closed()), PUSH, store);
-        if pushed && !cfg!(ephemera_weaken = "push_without_fence") {
+        // ORDERING: `push_order`. Pairs with `Inbox::take`.
+        let pushed = push(&self.head, unit.as_ptr(), Some(close::closed()), push_order(), store);
+        if pushed && !weakened!("push_without_fence") {
             // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either the pusher
             // sees that the record is free, or the thread that releases it sees the push. Also
             // pairs with the one in `IdleQueue::put_back`.
@@ -354,15 +339,15 @@ impl<U: ForeignHeader> Inbox<U> {
         if self.is_empty() {
             return ptr::null_mut();
         }
-        // ORDERING: `TAKE`. Pairs with `Inbox::push`.
-        self.head.swap(ptr::null_mut(), TAKE)
+        // ORDERING: `take_order`. Pairs with `Inbox::push`.
+        self.head.swap(ptr::null_mut(), take_order())
     }
 }
 
 /// Returns whether `word` is `complete`, the word of a complete countdown.
 #[inline]
 fn completes(word: u64, complete: u64) -> bool {
-    word == complete && !cfg!(ephemera_weaken = "complete_without_push")
+    word == complete && !weakened!("complete_without_push")
 }
 
 /// Units that were taken from an inbox, each with its remote frees.
@@ -389,8 +374,8 @@ impl<U: ForeignHeader, const LEAVE: u64> Iterator for Taken<U, LEAVE> {
         // The link is read before the word becomes zero, because afterwards the next pusher writes
         // the link.
         self.next = foreign.link.load(Ordering::Relaxed);
-        // ORDERING: `BOOK`. Pairs with `Inbox::give_back_add`.
-        let given = foreign.word.swap(LEAVE, BOOK);
+        // ORDERING: `book_order`. Pairs with `Inbox::give_back_add`.
+        let given = foreign.word.swap(LEAVE, book_order());
         crate::invariant!(given != 0, "a unit in the inbox has no remote frees");
         Some((unit, given))
     }

@@ -18,12 +18,10 @@ const OPEN_WORD: usize = 0;
 
 // ORDERING: Acquire. Pairs with the Release in `Pass::drop`: this thread sees everything that the
 // last holder wrote while it held the gate.
-const ENTER: Ordering =
-    if cfg!(ephemera_weaken = "enter_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+ordering!(enter_order = Acquire, Relaxed if "enter_relaxed");
 // ORDERING: Release. Pairs with the Acquire in `Gate::take` and `Gate::is_shut`. Publishes:
 // everything that this thread wrote while it held the gate.
-const OPEN: Ordering =
-    if cfg!(ephemera_weaken = "open_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+ordering!(open_order = Release, Relaxed if "open_relaxed");
 
 /// The number of tries of one [`Gate::enter`]. Together with the pauses after them, they take about
 /// as long as a thousand spin hints.
@@ -82,15 +80,15 @@ impl Gate {
 
     fn take(&self) -> bool {
         let shut = generation().wrapping_add(1);
-        // ORDERING: `ENTER`. Pairs with `Pass::drop`.
-        match self.word.compare_exchange(OPEN_WORD, shut, ENTER, Ordering::Relaxed) {
+        // ORDERING: `enter_order`. Pairs with `Pass::drop`.
+        match self.word.compare_exchange(OPEN_WORD, shut, enter_order(), Ordering::Relaxed) {
             Ok(_) => true,
             Err(held) if held == shut => false,
             // The holder was a thread of the parent, and the fork copied everything that the holder
             // wrote.
             Err(left) => {
-                // ORDERING: `ENTER`. Pairs with `Pass::drop`.
-                self.word.compare_exchange(left, shut, ENTER, Ordering::Relaxed).is_ok()
+                // ORDERING: `enter_order`. Pairs with `Pass::drop`.
+                self.word.compare_exchange(left, shut, enter_order(), Ordering::Relaxed).is_ok()
             }
         }
     }
@@ -98,8 +96,8 @@ impl Gate {
 
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
-        // ORDERING: `OPEN`. Pairs with `Gate::take`.
-        self.gate.word.store(OPEN_WORD, OPEN);
+        // ORDERING: `open_order`. Pairs with `Gate::take`.
+        self.gate.word.store(OPEN_WORD, open_order());
     }
 }
 

@@ -70,15 +70,12 @@ const HEAPS: usize = 4;
 pub const LOOKS: usize = if cfg!(miri) { 4 } else { 64 };
 
 // ORDERING: Release. Pairs with the Acquire in `IdleQueue::pop`. Publishes: the heap's link.
-const ADD: Ordering =
-    if cfg!(ephemera_weaken = "queue_add_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+ordering!(add_order = Release, Relaxed if "queue_add_relaxed");
 // ORDERING: Acquire. Pairs with the Release in `IdleQueue::add`.
-const POP: Ordering =
-    if cfg!(ephemera_weaken = "queue_pop_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+ordering!(pop_order = Acquire, Relaxed if "queue_pop_relaxed");
 // ORDERING: Acquire. Pairs with the Release in `IdleQueue::put_back`: the thread that took the heap
 // out of the queue has read the link that this thread writes.
-const REUSE: Ordering =
-    if cfg!(ephemera_weaken = "queue_reuse_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+ordering!(reuse_order = Acquire, Relaxed if "queue_reuse_relaxed");
 
 /// The reason why an owner counts as idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -205,8 +202,7 @@ impl<H> IdleQueue<H> {
     #[cold]
     fn note_bytes<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, bytes: usize) -> bool {
         heaps.mail(heap).bytes.store(0, Ordering::Relaxed);
-        let never =
-            cfg!(any(ephemera_weaken = "idle_by_time_alone", ephemera_weaken = "idle_owners_keep_pages"));
+        let never = weakened!("idle_by_time_alone" | "idle_owners_keep_pages");
         if never || !heaps.is_held(heap) {
             return false;
         }
@@ -232,7 +228,7 @@ impl<H> IdleQueue<H> {
         // the links of all units that it finds there.
         if mail.looks.get() >= SEEN_EVERY {
             mail.looks.set(0);
-            if !cfg!(ephemera_weaken = "seen_units_wait_for_a_pause") {
+            if !weakened!("seen_units_wait_for_a_pause") {
                 mail.put_seen_back();
             }
         }
@@ -253,7 +249,7 @@ impl<H> IdleQueue<H> {
         // `LentUnits::put_back`. Pairs with the fence in `IdleQueue::put_back`: either this thread
         // sees that the heap is not in the queue, or the thread that removes it sees the units.
         let is_lost = !mail.queued.load(Ordering::Relaxed) && mail.is_some();
-        if is_lost && !cfg!(ephemera_weaken = "lent_heap_is_not_queued") {
+        if is_lost && !weakened!("lent_heap_is_not_queued") {
             self.add(heaps, heap, true);
         }
         Some(purged)
@@ -264,16 +260,16 @@ impl<H> IdleQueue<H> {
     #[cold]
     fn add<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, new: bool) {
         let mail = heaps.mail(heap);
-        // ORDERING: `REUSE`. Pairs with `IdleQueue::put_back`.
-        if mail.queued.compare_exchange(false, true, REUSE, Ordering::Relaxed).is_ok() {
+        // ORDERING: `reuse_order`. Pairs with `IdleQueue::put_back`.
+        if mail.queued.compare_exchange(false, true, reuse_order(), Ordering::Relaxed).is_ok() {
             mail.linked.write();
             if new {
                 mail.visits.set(heaps.visits(heap));
                 mail.since.set(pages::now_ms());
             }
             let link = |below| mail.below.store(below, Ordering::Relaxed);
-            // ORDERING: `ADD`. Pairs with `IdleQueue::pop`.
-            push(&self.arrived, ptr::from_ref(heap).cast_mut(), None, ADD, link);
+            // ORDERING: `add_order`. Pairs with `IdleQueue::pop`.
+            push(&self.arrived, ptr::from_ref(heap).cast_mut(), None, add_order(), link);
         }
     }
 
@@ -287,8 +283,8 @@ impl<H> IdleQueue<H> {
     fn pop<E: IdleHeaps<Heap = H>>(&self, heaps: &E) -> Option<&H> {
         let mut first = self.taken.load(Ordering::Relaxed);
         if first.is_null() {
-            // ORDERING: `POP`. Pairs with `IdleQueue::add`.
-            first = self.arrived.swap(ptr::null_mut(), POP);
+            // ORDERING: `pop_order`. Pairs with `IdleQueue::add`.
+            first = self.arrived.swap(ptr::null_mut(), pop_order());
         }
         // SAFETY: the pointer is null or names a heap that `note_push` added, which is not freed
         // while the queue is used.
@@ -302,10 +298,10 @@ impl<H> IdleQueue<H> {
     /// Returns a heap to the queue if it still has mail.
     fn put_back<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H) {
         let mail = heaps.mail(heap);
-        // ORDERING: Release. Pairs with `REUSE` in `IdleQueue::add`: the thread that adds the heap
-        // again writes the link after this thread has read it.
+        // ORDERING: Release. Pairs with `reuse_order` in `IdleQueue::add`: the thread that adds the
+        // heap again writes the link after this thread has read it.
         mail.queued.store(false, Ordering::Release);
-        if !cfg!(ephemera_weaken = "queue_without_fence") {
+        if !weakened!("queue_without_fence") {
             // ORDERING: SeqCst fence. Pairs with the one in `Inbox::push`: either this thread sees
             // the push, or the pusher sees that the heap is not in the queue.
             fence(Ordering::SeqCst);
@@ -321,7 +317,7 @@ impl<H> IdleQueue<H> {
     #[cold]
     #[inline(never)]
     pub fn look<E: IdleHeaps<Heap = H>>(&self, heaps: &E) {
-        if self.is_empty() || cfg!(ephemera_weaken = "idle_owners_keep_pages") {
+        if self.is_empty() || weakened!("idle_owners_keep_pages") {
             return;
         }
         let now = pages::now_ms();

@@ -21,7 +21,7 @@
 //!
 //! The other modules are utilities: raw memory and the lookup of headers ([`raw`], [`poison`],
 //! [`prefetch`]), address arithmetic ([`align`]), the allocator traits ([`traits`], [`backing`]),
-//! and checks for debug builds and models ([`invariant!`], [`witness`], [`sync`]).
+//! and checks for debug builds and models ([`invariant!`], [`witness`], [`sync`], [`weaken`]).
 //!
 //! The API of this crate is not stable. Depend on the allocators instead.
 #![doc = include_str!("../DESIGN.md")]
@@ -33,6 +33,9 @@
 extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
+
+#[macro_use]
+pub mod weaken;
 
 pub mod account;
 pub mod align;

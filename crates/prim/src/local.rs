@@ -301,7 +301,7 @@ pub fn hold<S: Tenant>() -> Option<Held<S>> {
     // The C library may allocate for both registrations below, and this allocator may serve that
     // allocation. The nested allocation then finds GONE and leases a record for itself, instead of
     // registering once more.
-    if !cfg!(ephemera_weaken = "registration_is_nowhere") {
+    if !weakened!("registration_is_nowhere") {
         set::<S>(S::statics().gone);
     }
     // Register the fork handler before the thread owns memory: a forked child must distinguish this

@@ -28,19 +28,15 @@ const BOUND: usize = 2;
 
 // ORDERING: Acquire. Pairs with the Release in `Lease::drop`: the new holder sees the last holder's
 // writes (L2).
-const LEASE: Ordering =
-    if cfg!(ephemera_weaken = "lease_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+ordering!(lease_order = Acquire, Relaxed if "lease_relaxed");
 // ORDERING: Release. Pairs with the Acquire in `Record::try_lease`. Publishes: all writes of this
 // holder (L2).
-const RELEASE: Ordering =
-    if cfg!(ephemera_weaken = "release_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+ordering!(release_order = Release, Relaxed if "release_relaxed");
 // ORDERING: Release. Pairs with the Acquire in `Registry::records`. Publishes: the new record.
-const ADD: Ordering =
-    if cfg!(ephemera_weaken = "add_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+ordering!(add_order = Release, Relaxed if "add_relaxed");
 // ORDERING: Acquire. Pairs with the Release in `Registry::add`: this thread sees the writes to all
 // added records, because each exchange continues the release sequences of the exchanges before it.
-const LOOK: Ordering =
-    if cfg!(ephemera_weaken = "records_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+ordering!(look_order = Acquire, Relaxed if "records_relaxed");
 
 /// The identity under which an allocator keeps a thread's memory, with the allocator's data.
 #[derive(Debug)]
@@ -81,9 +77,9 @@ impl<S> Record<S> {
     /// Takes the lease. Returns `None` if a thread holds it.
     #[inline]
     pub fn try_lease(&self) -> Option<Lease<'_, S>> {
-        // ORDERING: `LEASE`. Pairs with `Lease::drop`.
-        let taken =
-            self.is_free() && self.lease.compare_exchange(FREE, HELD, LEASE, Ordering::Relaxed).is_ok();
+        // ORDERING: `lease_order`. Pairs with `Lease::drop`.
+        let taken = self.is_free()
+            && self.lease.compare_exchange(FREE, HELD, lease_order(), Ordering::Relaxed).is_ok();
         taken.then(|| Lease { record: self })
     }
 
@@ -102,13 +98,13 @@ impl<S> Record<S> {
     /// Returns whether this thread must drain the inboxes again after it released the lease.
     #[inline]
     fn needs_drain(&self, has_mail: impl Fn(&S) -> bool) -> bool {
-        if !cfg!(ephemera_weaken = "release_without_fence") {
+        if !weakened!("release_without_fence") {
             // ORDERING: SeqCst fence. Pairs with the fences in `Inbox::push` and
             // `LentUnits::put_back`: either this thread sees the push, or the pusher sees that the
             // record is free.
             fence(Ordering::SeqCst);
         }
-        !cfg!(ephemera_weaken = "release_without_a_look") && has_mail(&self.data)
+        !weakened!("release_without_a_look") && has_mail(&self.data)
     }
 
     /// Drains the record until its inboxes are empty or another thread holds the lease.
@@ -187,8 +183,8 @@ impl<'r, S> Lease<'r, S> {
 impl<S> Drop for Lease<'_, S> {
     #[inline]
     fn drop(&mut self) {
-        // ORDERING: `RELEASE`. Pairs with `Record::try_lease`.
-        self.record.lease.store(FREE, RELEASE);
+        // ORDERING: `release_order`. Pairs with `Record::try_lease`.
+        self.record.lease.store(FREE, release_order());
     }
 }
 
@@ -226,8 +222,8 @@ impl<S> Registry<S> {
 
     /// Returns all records, held or not.
     pub fn records(&self) -> impl Iterator<Item = &Record<S>> {
-        // ORDERING: `LOOK`. Pairs with `Registry::add`.
-        let mut later = self.later.load(LOOK);
+        // ORDERING: `look_order`. Pairs with `Registry::add`.
+        let mut later = self.later.load(look_order());
         let chain = core::iter::from_fn(move || {
             // SAFETY: the pointer is null or names a record, which is never freed (L3).
             let record = unsafe { later.as_ref() }?;
@@ -270,8 +266,8 @@ impl<S> Registry<S> {
         // SAFETY: the line above initialised the record, which is never freed (L3).
         let record = unsafe { place.as_ref() };
         let link = |below| record.later.store(below, Ordering::Relaxed);
-        // ORDERING: `ADD`. Pairs with `Registry::records`.
-        push(&self.later, place.as_ptr(), None, ADD, link);
+        // ORDERING: `add_order`. Pairs with `Registry::records`.
+        push(&self.later, place.as_ptr(), None, add_order(), link);
         Some(Lease { record })
     }
 }

@@ -102,9 +102,9 @@ impl Rest {
             return RestChange::Stays;
         }
         let share = if before == 0 { START } else { STOP };
-        let least = if cfg!(ephemera_weaken = "memory_rests_at_once") {
+        let least = if weakened!("memory_rests_at_once") {
             1
-        } else if before != 0 && cfg!(ephemera_weaken = "memory_rests_forever") {
+        } else if before != 0 && weakened!("memory_rests_forever") {
             0
         } else {
             visits.saturating_mul(pieces) / share

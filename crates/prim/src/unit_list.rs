@@ -51,12 +51,10 @@ const NAP: core::time::Duration = core::time::Duration::from_micros(100);
 
 // ORDERING: Release. Pairs with the Acquire in `UnitList::remove`. Publishes: the walker's last
 // access to the unit.
-const MOVE_ON: Ordering =
-    if cfg!(ephemera_weaken = "walk_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+ordering!(move_on_order = Release, Relaxed if "walk_relaxed");
 // ORDERING: Acquire. Pairs with the Release in `UnitList::walk` and `Hazards::drop`: this thread
 // sees the walker's last access to the unit.
-const LOOK: Ordering =
-    if cfg!(ephemera_weaken = "remove_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+ordering!(look_order = Acquire, Relaxed if "remove_relaxed");
 
 /// A unit of memory that can be on a [`UnitList`].
 ///
@@ -124,17 +122,17 @@ impl<U: Listed> UnitList<U> {
         let prev = unsafe { link_of(unit, U::PREV) }.get();
         // SAFETY: the neighbours are on the list, so they are live, and the caller owns the list.
         unsafe { self.join(prev, next, next, prev) };
-        if !cfg!(ephemera_weaken = "remove_without_fence") {
+        if !weakened!("remove_without_fence") {
             // ORDERING: SeqCst fence. Pairs with the one in `UnitList::walk`: either this thread
             // sees the hazard pointer, or the walker sees that the unit was unlinked.
             fence(Ordering::SeqCst);
         }
-        // ORDERING: `LOOK`. Pairs with `UnitList::walk`.
-        let walked = self.hazards.iter().any(|hazard| hazard.load(LOOK) == unit.as_ptr());
+        // ORDERING: `look_order`. Pairs with `UnitList::walk`.
+        let walked = self.hazards.iter().any(|hazard| hazard.load(look_order()) == unit.as_ptr());
         // A running walker holds the gate. In a forked child, hazard pointers that another thread
         // of the parent left behind have no effect.
         let walked = walked && self.gate.is_shut();
-        if walked && !cfg!(ephemera_weaken = "remove_beside_a_walk") {
+        if walked && !weakened!("remove_beside_a_walk") {
             // SAFETY: the neighbours and the unit are live: only the caller, which owns the list,
             // frees its units.
             unsafe { self.join(prev, unit.as_ptr(), next, unit.as_ptr()) };
@@ -209,16 +207,16 @@ impl<U: Listed> UnitList<U> {
             if at.is_null() {
                 return true;
             }
-            // ORDERING: `MOVE_ON`. Pairs with `UnitList::remove`.
-            hazards.0[slot].store(at, MOVE_ON);
-            if !cfg!(ephemera_weaken = "walk_without_fence") {
+            // ORDERING: `move_on_order`. Pairs with `UnitList::remove`.
+            hazards.0[slot].store(at, move_on_order());
+            if !weakened!("walk_without_fence") {
                 // ORDERING: SeqCst fence. Pairs with the one in `UnitList::remove`.
                 fence(Ordering::SeqCst);
             }
             // Follow the link again, and use the pointer that this second load returns. The owner
             // may have freed the first unit and added another one at the same address. Only the
             // second load makes that unit's header visible.
-            let weak = cfg!(ephemera_weaken = "walk_follows_once");
+            let weak = weakened!("walk_follows_once");
             let now = if weak { via.get() } else { via.observe() };
             let Some(unit) = NonNull::new(now).filter(|_| now == at) else {
                 retries += 1;
@@ -263,8 +261,8 @@ struct Hazards<'l, U>(&'l [AtomicPtr<U>; 2]);
 impl<U> Drop for Hazards<'_, U> {
     fn drop(&mut self) {
         for hazard in self.0 {
-            // ORDERING: `MOVE_ON`. Pairs with `UnitList::remove`.
-            hazard.store(ptr::null_mut(), MOVE_ON);
+            // ORDERING: `move_on_order`. Pairs with `UnitList::remove`.
+            hazard.store(ptr::null_mut(), move_on_order());
         }
     }
 }

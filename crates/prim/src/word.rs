@@ -14,12 +14,10 @@ use crate::sync::Ordering;
 // ORDERING: Release. Pairs with the Acquire in `OwnerPtr::observe`, `OwnerU64::observe` and
 // `OwnerUsize::observe`. Publishes: all earlier writes of the owner, such as those to the target of
 // the pointer, and its accesses to the slots whose bits are stored.
-const PUBLISH: Ordering =
-    if cfg!(ephemera_weaken = "publish_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+ordering!(publish_order = Release, Relaxed if "publish_relaxed");
 // ORDERING: Acquire. Pairs with the Release in `OwnerPtr::publish`, `OwnerU64::publish` and
 // `OwnerUsize::sub_publish`.
-const OBSERVE: Ordering =
-    if cfg!(ephemera_weaken = "observe_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+ordering!(observe_order = Acquire, Relaxed if "observe_relaxed");
 
 macro_rules! owner_word {
     ($(#[$meta:meta])* $name:ident $(<$t:ident>)?, $value:ty, $atomic:ty) => {
@@ -54,8 +52,8 @@ macro_rules! owner_word {
             /// call this.
             #[inline]
             pub fn publish(&self, value: $value) {
-                // ORDERING: `PUBLISH`. Pairs with `observe`.
-                self.0.store(value, PUBLISH);
+                // ORDERING: `publish_order`. Pairs with `observe`.
+                self.0.store(value, publish_order());
             }
 
             /// Returns the value. If the owner published this value, the caller then sees
@@ -63,8 +61,8 @@ macro_rules! owner_word {
             #[inline]
             #[must_use]
             pub fn observe(&self) -> $value {
-                // ORDERING: `OBSERVE`. Pairs with `publish`.
-                self.0.load(OBSERVE)
+                // ORDERING: `observe_order`. Pairs with `publish`.
+                self.0.load(observe_order())
             }
         }
     };

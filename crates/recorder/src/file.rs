@@ -114,7 +114,7 @@ impl TraceFile {
     pub(crate) fn packet(&self, path: &CStr, limit: u64) -> Result<*mut u8, Stop> {
         let at = self.next.load(Relaxed);
         let end = at + PACKET as u64;
-        if end > limit && !cfg!(ephemera_weaken = "recorder_no_limit") {
+        if end > limit && !weakened!("recorder_no_limit") {
             return Err(Stop::Limit);
         }
         if end > self.length.load(Relaxed) {
@@ -189,7 +189,7 @@ impl TraceFile {
 
     /// Reserves disk space for `size` zero bytes at `offset`, which are mapped at `at`.
     fn reserve(&self, path: &CStr, at: *mut u8, offset: u64, size: usize) -> Result<(), Stop> {
-        if cfg!(ephemera_weaken = "recorder_unreserved") {
+        if weakened!("recorder_unreserved") {
             return Ok(());
         }
         let skip = at.addr() % page();
@@ -228,7 +228,7 @@ impl TraceFile {
     }
 
     fn is_id_of(&self, found: Option<FileIdentity>) -> bool {
-        if cfg!(ephemera_weaken = "recorder_any_file") {
+        if weakened!("recorder_any_file") {
             return true;
         }
         found.is_some_and(|(id, _)| self.id.iter().zip(id).all(|(own, other)| own.load(Relaxed) == other))

@@ -16,6 +16,9 @@
 #![expect(clippy::std_instead_of_alloc, reason = "a tool of a host; `alloc` is a module of it")]
 #![cfg_attr(docsrs, doc = include_str!("../DESIGN.md"))]
 
+#[macro_use(ordering, weakened)]
+extern crate ephemera_prim;
+
 mod book;
 mod error;
 pub mod format;

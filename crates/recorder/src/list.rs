@@ -20,8 +20,7 @@ pub(crate) struct StreamList(AtomicU64);
 
 // ORDERING: Release. Pairs with the Acquire in `StreamList::pop`. Publishes: the writes of the
 // entry's last holder, and its link.
-const PUSH: Ordering =
-    if cfg!(ephemera_weaken = "recorder_list_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+ordering!(push_order = Release, Relaxed if "recorder_list_relaxed");
 
 impl StreamList {
     /// Pops the first entry, and returns its index, or `None` if the list is empty. `link_of` must
@@ -48,7 +47,7 @@ impl StreamList {
         let mut head = if cfg!(ephemera_loom) { 0 } else { self.0.load(Relaxed) };
         loop {
             set_link(head as u32);
-            match self.0.compare_exchange(head, changed(head, index + 1), PUSH, Relaxed) {
+            match self.0.compare_exchange(head, changed(head, index + 1), push_order(), Relaxed) {
                 Ok(_) => return,
                 Err(now) => head = now,
             }
@@ -63,8 +62,7 @@ impl StreamList {
 
 /// Returns the word that replaces `head`: `link`, and a count that is one higher.
 fn changed(head: u64, link: u32) -> u64 {
-    let changes =
-        if cfg!(ephemera_weaken = "recorder_list_uncounted") { 0 } else { (head >> 32).wrapping_add(1) };
+    let changes = if weakened!("recorder_list_uncounted") { 0 } else { (head >> 32).wrapping_add(1) };
     changes << 32 | u64::from(link)
 }
 

@@ -32,7 +32,7 @@ impl<'a> Lock<'a> {
         // ORDERING: Acquire. Pairs with the Release in `Lock::drop`: this thread sees the file's
         // length and its window.
         if word.compare_exchange(0, thread, Acquire, Relaxed).is_err() {
-            if cfg!(ephemera_weaken = "recorder_lock_spins") {
+            if weakened!("recorder_lock_spins") {
                 spin(word, thread);
             } else {
                 os::futex(word, libc::FUTEX_LOCK_PI)?;
@@ -94,7 +94,7 @@ impl core::fmt::Debug for Uninterrupted {
 impl Uninterrupted {
     fn begin() -> Self {
         let mut cancel = 0;
-        if !cfg!(ephemera_weaken = "recorder_cancellable") {
+        if !weakened!("recorder_cancellable") {
             // SAFETY: `cancel` is valid for writes, and `CANCEL_DISABLE` is a valid state.
             unsafe { pthread_setcancelstate(CANCEL_DISABLE, &raw mut cancel) };
         }

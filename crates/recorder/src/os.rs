@@ -70,7 +70,7 @@ pub(crate) fn map_wiped(size: usize) -> Result<*mut u8, StartError> {
     if at == libc::MAP_FAILED {
         return Err(failed("mmap"));
     }
-    if cfg!(ephemera_weaken = "recorder_fork_inherits") {
+    if weakened!("recorder_fork_inherits") {
         return Ok(at.cast());
     }
     // SAFETY: the mapping was created above with this size.

@@ -117,7 +117,7 @@ pub(crate) fn record(call: &Call) {
     if words.stream > BUSY {
         // From here on, a signal handler that calls the allocator finds the thread busy, and
         // leaves the stream alone (I6).
-        if !cfg!(ephemera_weaken = "recorder_reentered") {
+        if !weakened!("recorder_reentered") {
             tls::set_stream(BUSY);
         }
         // SAFETY: every value above `BUSY` is the address of a stream, and streams are never
@@ -157,7 +157,7 @@ fn record_slow(process: &Recording, call: &Call) {
         number => number,
     };
     tls::set_number(number);
-    let stream = if number as u64 > MOST_THREADS && !cfg!(ephemera_weaken = "recorder_endless_threads") {
+    let stream = if number as u64 > MOST_THREADS && !weakened!("recorder_endless_threads") {
         process.stop(Stop::Threads);
         words.stream
     } else {
@@ -241,7 +241,7 @@ impl Recording {
     #[cold]
     fn restart(&self) {
         let Some(_lock) = Lock::take(&self.locked) else { return };
-        if self.state.load(Relaxed) != WIPED && !cfg!(ephemera_weaken = "recorder_restarts_twice") {
+        if self.state.load(Relaxed) != WIPED && !weakened!("recorder_restarts_twice") {
             return;
         }
         // If a signal handler forked while its thread returned a stream, the list may not be

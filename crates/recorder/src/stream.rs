@@ -226,7 +226,7 @@ impl Stream {
         // could undo a store that the parent makes at the same moment. For the holder, the two fail
         // only if a forked child has stored its length first.
         if (used.load(Relaxed) != old || !exchange(used, old, new)) && self.is_held_by(thread)
-            || cfg!(ephemera_weaken = "recorder_length_stored")
+            || weakened!("recorder_length_stored")
         {
             // ORDERING: Release. Pairs with the Acquire of a process that maps the file during the
             // recording, as in `exchange`. Publishes: the event's bytes.

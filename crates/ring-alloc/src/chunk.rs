@@ -256,7 +256,7 @@ impl ChunkPtr {
     /// Abandons a chunk with live blocks: marks its owner word, and starts the countdown of these
     /// blocks. The calling thread must hold a momentary lease of the chunk's record.
     pub(crate) fn abandon(self) {
-        if cfg!(ephemera_weaken = "chunk_not_abandoned") {
+        if weakened!("chunk_not_abandoned") {
             return;
         }
         self.set_owner(self.owner().map_addr(|addr| addr | ABANDONED));
@@ -318,7 +318,7 @@ impl ChunkPtr {
     #[must_use]
     pub(crate) fn book(self, given: LiveCount) -> bool {
         // The store publishes accesses to the freed memory to a thread that purges the chunk.
-        let weak = cfg!(ephemera_weaken = "ring_local_free_relaxed");
+        let weak = weakened!("ring_local_free_relaxed");
         self.book_by(given, if weak { OwnerU64::set } else { OwnerU64::publish })
     }
 

@@ -99,6 +99,8 @@
 
 #[cfg(feature = "std")]
 extern crate std;
+#[macro_use(weakened)]
+extern crate ephemera_prim;
 
 mod chunk;
 mod cursor;

@@ -38,16 +38,13 @@ use crate::store::{RingStore, RingStorePtr};
 
 // ORDERING: Release. Pairs with the Acquire in `RingStorePtr::drop_shares`. Publishes: all accesses
 // to the regions of these shares.
-const LEAVE: Ordering =
-    if cfg!(ephemera_weaken = "share_release_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+ordering!(leave_order = Release, Relaxed if "share_release_relaxed");
 // ORDERING: Acquire. Pairs with the Release in `leave`. Sees: all accesses of other threads to the
 // regions.
-const LAST: Ordering =
-    if cfg!(ephemera_weaken = "share_last_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+ordering!(last_order = Acquire, Relaxed if "share_last_relaxed");
 // ORDERING: AcqRel. Pairs with itself, in `RingStorePtr::leave_header`. Publishes: all accesses to
 // the header by the owner of the first half.
-const HALVES: Ordering =
-    if cfg!(ephemera_weaken = "header_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
+ordering!(halves_order = AcqRel, Relaxed if "header_relaxed");
 
 impl RingStorePtr {
     /// Moves `swept` past the free regions at the start of the chain. Returns `true` if every
@@ -148,14 +145,14 @@ impl RingStorePtr {
             return false;
         }
         // This is a load instead of a fence, because some race detectors ignore fences.
-        // ORDERING: `LAST`. Pairs with `leave`.
-        self.shares().load(LAST) == 0
+        // ORDERING: `last_order`. Pairs with `leave`.
+        self.shares().load(last_order()) == 0
     }
 
     /// Adds a share for a sweep and returns `true`. If no share is left, returns `false` without
     /// adding one. The regions are then being freed or were freed.
     pub(crate) fn hold(self) -> bool {
-        let more = |shares| (shares != 0 || cfg!(ephemera_weaken = "hold_ended")).then(|| shares + 1);
+        let more = |shares| (shares != 0 || weakened!("hold_ended")).then(|| shares + 1);
         let (shares, relaxed) = (self.shares(), Ordering::Relaxed);
         let exchange = |old, new| shares.compare_exchange_weak(old, new, relaxed, relaxed);
         change_if(shares.load(relaxed), exchange, more)
@@ -183,8 +180,8 @@ impl RingStorePtr {
     /// The half belongs to the caller. The caller does not use the header again, unless the other
     /// half also belongs to the caller.
     pub(crate) unsafe fn leave_header(self) {
-        // ORDERING: `HALVES`. Pairs with itself, in `RingStorePtr::leave_header`.
-        if self.half_left().swap(true, HALVES) {
+        // ORDERING: `halves_order`. Pairs with itself, in `RingStorePtr::leave_header`.
+        if self.half_left().swap(true, halves_order()) {
             // SAFETY: both halves are given up, so no other code uses the header (E2).
             unsafe { self.free_header() };
         }
@@ -204,12 +201,12 @@ impl RingStorePtr {
 
 /// Subtracts `count` shares. Returns the previous number of shares.
 fn leave(shares: &AtomicUsize, count: usize) -> usize {
-    if cfg!(ephemera_weaken = "share_by_load_and_store") {
+    if weakened!("share_by_load_and_store") {
         let before = shares.load(Ordering::Relaxed);
-        // ORDERING: `LEAVE`. Pairs with `RingStorePtr::drop_shares`.
-        shares.store(before.wrapping_sub(count), LEAVE);
+        // ORDERING: `leave_order`. Pairs with `RingStorePtr::drop_shares`.
+        shares.store(before.wrapping_sub(count), leave_order());
         return before;
     }
-    // ORDERING: `LEAVE`. Pairs with `RingStorePtr::drop_shares`.
-    shares.fetch_sub(count, LEAVE)
+    // ORDERING: `leave_order`. Pairs with `RingStorePtr::drop_shares`.
+    shares.fetch_sub(count, leave_order())
 }

@@ -21,25 +21,20 @@ use crate::word::Word;
 
 // ORDERING: Release. Pairs with the Acquire in `GuardPtr::look`. Publishes: all accesses to the
 // buffer before its release.
-const RELEASE: Ordering =
-    if cfg!(ephemera_weaken = "guard_release_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+ordering!(release_order = Release, Relaxed if "guard_release_relaxed");
 // ORDERING: Acquire. Pairs with the Release in `GuardPtr::release` and in `GuardPtr::settle`. Sees:
 // all accesses to the buffer before its release.
-const LOOK: Ordering =
-    if cfg!(ephemera_weaken = "guard_look_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+ordering!(look_order = Acquire, Relaxed if "guard_look_relaxed");
 // ORDERING: Release. Pairs with the Acquire in `GuardPtr::is_last` and in `GuardPtr::drop_handle`.
 // Publishes: all accesses through this handle.
-const LEAVE: Ordering =
-    if cfg!(ephemera_weaken = "count_release_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+ordering!(leave_order = Release, Relaxed if "count_release_relaxed");
 // ORDERING: Acquire. Pairs with the Release in `GuardPtr::drop_handle`. Sees: all accesses through
 // the other handles.
-const LAST: Ordering =
-    if cfg!(ephemera_weaken = "count_acquire_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+ordering!(last_order = Acquire, Relaxed if "count_acquire_relaxed");
 
 // ORDERING: Acquire. Pairs with the Release in `GuardPtr::drop_handle`. Sees: all accesses through
 // the other handles.
-const AFTER: Ordering =
-    if cfg!(ephemera_weaken = "count_after_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+ordering!(after_order = Acquire, Relaxed if "count_after_relaxed");
 
 #[cfg(all(test, feature = "std", not(any(ephemera_loom, miri))))]
 std::thread_local! {
@@ -180,8 +175,8 @@ impl GuardPtr {
     pub(crate) fn look(self) -> Word {
         #[cfg(all(test, feature = "std", not(any(ephemera_loom, miri))))]
         LOOKS.with(|looks| looks.set(looks.get() + 1));
-        // ORDERING: `LOOK`. Pairs with `GuardPtr::release` and with `GuardPtr::settle`.
-        let word = Word::from_bits(self.word().load(LOOK));
+        // ORDERING: `look_order`. Pairs with `GuardPtr::release` and with `GuardPtr::settle`.
+        let word = Word::from_bits(self.word().load(look_order()));
         self.check().look(self.addr(), word);
         word
     }
@@ -212,8 +207,8 @@ impl GuardPtr {
     #[inline]
     pub(crate) fn release(self, len: usize) {
         self.check().set(self.addr(), Word::free(len));
-        // ORDERING: `RELEASE`. Pairs with `GuardPtr::look`.
-        self.word().store(Word::free(len).bits(), RELEASE);
+        // ORDERING: `release_order`. Pairs with `GuardPtr::look`.
+        self.word().store(Word::free(len).bits(), release_order());
     }
 
     /// Marks a region of `len` bytes as settled in a closed store. A late release calls this before
@@ -221,8 +216,8 @@ impl GuardPtr {
     #[cfg(feature = "alloc")]
     pub(crate) fn settle(self, len: usize) {
         self.check().set(self.addr(), Word::settled(len));
-        // ORDERING: `RELEASE`. Pairs with `GuardPtr::look`. Publishes: the check value.
-        self.word().store(Word::settled(len).bits(), RELEASE);
+        // ORDERING: `release_order`. Pairs with `GuardPtr::look`. Publishes: the check value.
+        self.word().store(Word::settled(len).bits(), release_order());
     }
 
     /// Records the size of the buffer in this region of `region` bytes, and fills the margin after
@@ -297,8 +292,8 @@ impl GuardPtr {
     #[inline]
     pub(crate) fn is_last(self) -> bool {
         self.witness_touch();
-        // ORDERING: `LAST`. Pairs with `GuardPtr::drop_handle`.
-        self.count().load(LAST) == 1
+        // ORDERING: `last_order`. Pairs with `GuardPtr::drop_handle`.
+        self.count().load(last_order()) == 1
     }
 
     /// Removes a handle. Returns `true` if it was the last handle. If so, the caller has exclusive
@@ -310,16 +305,16 @@ impl GuardPtr {
         if self.is_last() {
             return true;
         }
-        // ORDERING: `LEAVE`. Pairs with `GuardPtr::is_last` and with the load below.
-        if self.count().fetch_sub(1, LEAVE) != 1 {
+        // ORDERING: `leave_order`. Pairs with `GuardPtr::is_last` and with the load below.
+        if self.count().fetch_sub(1, leave_order()) != 1 {
             return false;
         }
         // Several threads saw more than one handle, and the caller was the last of these threads to
         // subtract its handle. This is a load instead of a fence, because some race detectors
         // ignore fences.
-        // ORDERING: `AFTER`. Pairs with the subtractions of other threads in
+        // ORDERING: `after_order`. Pairs with the subtractions of other threads in
         // `GuardPtr::drop_handle`.
-        self.count().load(AFTER) == 0
+        self.count().load(after_order()) == 0
     }
 
     /// Tells loom that a handle uses its frozen buffer.

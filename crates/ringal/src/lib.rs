@@ -124,6 +124,8 @@
 extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
+#[macro_use(ordering, weakened)]
+extern crate ephemera_prim;
 
 #[cfg(not(target_has_atomic = "ptr"))]
 compile_error!(

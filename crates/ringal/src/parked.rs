@@ -34,12 +34,10 @@ use crate::store::{RingStore, RingStorePtr};
 
 // ORDERING: Release. Pairs with the Acquire in `ParkedStores::collect`. Publishes: the header, its
 // link, and the fields that the drop of the ring wrote.
-const PARK: Ordering =
-    if cfg!(ephemera_weaken = "park_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+ordering!(park_order = Release, Relaxed if "park_relaxed");
 // ORDERING: Acquire. Pairs with the Release in `ParkedStores::push`. Sees: the headers, their
 // links, and the fields that the drops of their rings wrote.
-const COLLECT: Ordering =
-    if cfg!(ephemera_weaken = "collect_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+ordering!(collect_order = Acquire, Relaxed if "collect_relaxed");
 
 /// The bounds on the work of one sweep.
 #[derive(Debug, Clone, Copy)]
@@ -178,8 +176,8 @@ impl ParkedStores {
         store.listed().write();
         self.queued.fetch_add(1, Ordering::Relaxed);
         let link = |below| store.link().store(below, Ordering::Relaxed);
-        // ORDERING: `PARK`. Pairs with `ParkedStores::collect`.
-        push(&self.arrivals, store.as_ptr(), None, PARK, link);
+        // ORDERING: `park_order`. Pairs with `ParkedStores::collect`.
+        push(&self.arrivals, store.as_ptr(), None, park_order(), link);
     }
 
     /// Sweeps a few parked stores, unless another thread is sweeping. Returns the number of stores
@@ -225,7 +223,7 @@ impl ParkedStores {
         // ORDERING: SeqCst fence. Pairs with the one in `ParkedStores::owe`: either this thread
         // sees the count, or the thread that skips its sweep finds the gate open.
         fence(Ordering::SeqCst);
-        if self.owed.load(Ordering::Relaxed) == 0 || cfg!(ephemera_weaken = "skipped_sweep_waits") {
+        if self.owed.load(Ordering::Relaxed) == 0 || weakened!("skipped_sweep_waits") {
             return 0;
         }
         // If another thread has entered since, that thread makes up for the skipped sweeps.
@@ -316,8 +314,8 @@ impl ParkedStores {
 
     /// Moves all arrivals to `fresh`, which must be empty.
     fn collect(&self) {
-        // ORDERING: `COLLECT`. Pairs with `ParkedStores::push`.
-        self.fresh.0.publish(self.arrivals.swap(ptr::null_mut(), COLLECT));
+        // ORDERING: `collect_order`. Pairs with `ParkedStores::push`.
+        self.fresh.0.publish(self.arrivals.swap(ptr::null_mut(), collect_order()));
     }
 }
 

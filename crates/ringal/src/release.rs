@@ -30,7 +30,7 @@ pub(crate) unsafe fn release(store: RingStorePtr, data: NonNull<u8>, bytes: usiz
         // them.
         unsafe { poison(data, bytes) };
     }
-    if cfg!(ephemera_weaken = "closed_after_release") {
+    if weakened!("closed_after_release") {
         guard.release(region);
     }
     if store.is_closed() {
@@ -38,7 +38,7 @@ pub(crate) unsafe fn release(store: RingStorePtr, data: NonNull<u8>, bytes: usiz
         unsafe { release_late(store, guard) };
         return;
     }
-    if !cfg!(ephemera_weaken = "closed_after_release") {
+    if !weakened!("closed_after_release") {
         guard.release(region);
     }
 }

@@ -21,11 +21,9 @@ use ephemera_prim::word::OwnerPtr;
 
 // ORDERING: Release. Pairs with the Acquire in `Visit::next_new`. Publishes: the item, and the link
 // in it.
-const PUSH: Ordering =
-    if cfg!(ephemera_weaken = "arena_push_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+ordering!(push_order = Release, Relaxed if "arena_push_relaxed");
 // ORDERING: Acquire. Pairs with the Release in `Bag::push`.
-const TAKE: Ordering =
-    if cfg!(ephemera_weaken = "arena_take_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+ordering!(take_order = Acquire, Relaxed if "arena_take_relaxed");
 
 /// A type whose values can be in a bag. A value is in at most one bag at a time.
 pub(crate) trait Linked: Sized {
@@ -120,8 +118,8 @@ impl<T> Bag<T> {
 impl<T: Linked> Bag<T> {
     /// Adds an item.
     pub(crate) fn push(&self, item: NonNull<T>) {
-        // ORDERING: `PUSH`. Pairs with `Visit::next_new`.
-        push(&self.news, item.as_ptr(), None, PUSH, |below| link(item).set(below));
+        // ORDERING: `push_order`. Pairs with `Visit::next_new`.
+        push(&self.news, item.as_ptr(), None, push_order(), |below| link(item).set(below));
     }
 
     /// Starts a visit. Returns `None` if another thread is visiting.
@@ -167,8 +165,8 @@ impl<T: Linked> Visit<'_, T> {
     /// Takes out an item that no thread has visited yet. Returns `None` if there is none.
     pub(crate) fn next_new(&mut self) -> Option<NonNull<T>> {
         if self.bag.fresh.get().is_null() && self.bag.has_news() {
-            // ORDERING: `TAKE`. Pairs with `Bag::push`.
-            self.bag.fresh.set(self.bag.news.swap(ptr::null_mut(), TAKE));
+            // ORDERING: `take_order`. Pairs with `Bag::push`.
+            self.bag.fresh.set(self.bag.news.swap(ptr::null_mut(), take_order()));
         }
         pop(&self.bag.fresh)
     }

@@ -42,7 +42,7 @@ pub(crate) unsafe fn close_shard(store: &ArenaStore, shard: ShardPtr, queue: boo
     each_group(shard.groups().get(), |group| {
         group.prev().set(before);
         group.queued().set(usize::from(queue));
-        if !cfg!(ephemera_weaken = "arena_told_after_the_count") {
+        if !weakened!("arena_told_after_the_count") {
             group.record().publish(ptr::null_mut());
         }
         before = group.as_ptr();
@@ -66,7 +66,7 @@ pub(crate) unsafe fn close_shard(store: &ArenaStore, shard: ShardPtr, queue: boo
         // SAFETY: this thread counted the last slot, and no list has the group.
         unsafe { store.release_group(group) };
     });
-    if cfg!(ephemera_weaken = "arena_told_after_the_count") {
+    if weakened!("arena_told_after_the_count") {
         each_group(first, |group| group.record().publish(ptr::null_mut()));
     }
     left
@@ -116,7 +116,7 @@ pub(crate) unsafe fn note_freed(geometry: &ArenaGeometry, shard: ShardPtr, group
         let home = local.local().observe() | shard.front_slots(geometry, group, page);
         let noted = group.noted(geometry, page);
         let new = home & geometry.all() & !noted.get();
-        if cfg!(ephemera_weaken = "arena_note_into_local") {
+        if weakened!("arena_note_into_local") {
             local.local().publish(local.local().observe() | new);
         }
         noted.set(noted.get() | new);

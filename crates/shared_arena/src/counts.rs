@@ -28,26 +28,19 @@ mod orderings {
     // ORDERING: Release. Pairs with the Acquire in `Count::drop_strong`, `Count::drop_weak`,
     // `Count::is_unique` and `Count::take_unique`. Publishes: this handle's last use of the value,
     // or of the slot.
-    pub(super) const LET_GO: Ordering =
-        if cfg!(ephemera_weaken = "count_let_go_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+    ordering!(pub(super) let_go_order = Release, Relaxed if "count_let_go_relaxed");
     // ORDERING: Acquire. Pairs with the Release in `Count::drop_strong`: the value is dropped after
     // its last use.
-    pub(super) const LAST_STRONG: Ordering = if cfg!(ephemera_weaken = "count_last_strong_relaxed") {
-        Ordering::Relaxed
-    } else {
-        Ordering::Acquire
-    };
+    ordering!(pub(super) last_strong_order = Acquire, Relaxed if "count_last_strong_relaxed");
     // ORDERING: Acquire. Pairs with the Release in `Count::drop_weak`: the slot is freed after the
     // value was dropped.
-    pub(super) const LAST_WEAK: Ordering =
-        if cfg!(ephemera_weaken = "count_last_weak_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+    ordering!(pub(super) last_weak_order = Acquire, Relaxed if "count_last_weak_relaxed");
     // ORDERING: Acquire. Pairs with the Release in `Count::drop_strong` and `Count::drop_weak`: the
     // only handle may write to the value after all others have read it.
-    pub(super) const ALONE: Ordering =
-        if cfg!(ephemera_weaken = "count_alone_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+    ordering!(pub(super) alone_order = Acquire, Relaxed if "count_alone_relaxed");
 }
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
-use orderings::{ALONE, LAST_STRONG, LAST_WEAK, LET_GO};
+use orderings::{alone_order, last_strong_order, last_weak_order, let_go_order};
 
 /// The counts of one slot.
 #[derive(Debug)]
@@ -133,7 +126,7 @@ impl Count {
     pub(crate) fn upgrade(&self) -> bool {
         let more = |word| {
             check(strong_in(word));
-            let alive = strong_in(word) != 0 || cfg!(ephemera_weaken = "count_upgrade_dead");
+            let alive = strong_in(word) != 0 || weakened!("count_upgrade_dead");
             alive.then_some(word + STRONG)
         };
         let relaxed = Ordering::Relaxed;
@@ -146,14 +139,14 @@ impl Count {
     #[inline]
     #[must_use]
     pub(crate) fn drop_strong(&self) -> bool {
-        // ORDERING: `LET_GO`. Pairs with the load below, in `Count::drop_strong`, and with
+        // ORDERING: `let_go_order`. Pairs with the load below, in `Count::drop_strong`, and with
         // `Count::is_unique` and `Count::take_unique`.
-        if strong_in(self.word.fetch_sub(STRONG, LET_GO)) != 1 {
+        if strong_in(self.word.fetch_sub(STRONG, let_go_order())) != 1 {
             return false;
         }
-        // ORDERING: `LAST_STRONG`. Pairs with the subtractions of other threads in
+        // ORDERING: `last_strong_order`. Pairs with the subtractions of other threads in
         // `Count::drop_strong`.
-        self.word.load(LAST_STRONG);
+        self.word.load(last_strong_order());
         true
     }
 
@@ -162,19 +155,19 @@ impl Count {
     #[inline]
     #[must_use]
     pub(crate) fn drop_weak(&self) -> bool {
-        // ORDERING: `LAST_WEAK`. Pairs with the subtraction of another thread in
+        // ORDERING: `last_weak_order`. Pairs with the subtraction of another thread in
         // `Count::drop_weak`. The last handle does not need a read-modify-write.
-        if self.word.load(LAST_WEAK) == WEAK {
+        if self.word.load(last_weak_order()) == WEAK {
             return true;
         }
-        // ORDERING: `LET_GO`. Pairs with the loads in `Count::drop_weak` and with
+        // ORDERING: `let_go_order`. Pairs with the loads in `Count::drop_weak` and with
         // `Count::is_unique`.
-        if self.word.fetch_sub(WEAK, LET_GO) != WEAK {
+        if self.word.fetch_sub(WEAK, let_go_order()) != WEAK {
             return false;
         }
-        // ORDERING: `LAST_WEAK`. Pairs with the subtraction of another thread in
+        // ORDERING: `last_weak_order`. Pairs with the subtraction of another thread in
         // `Count::drop_weak`.
-        self.word.load(LAST_WEAK);
+        self.word.load(last_weak_order());
         true
     }
 
@@ -182,16 +175,16 @@ impl Count {
     /// may then write to the value.
     #[inline]
     pub(crate) fn is_unique(&self) -> bool {
-        // ORDERING: `ALONE`. Pairs with `Count::drop_strong` and `Count::drop_weak`.
-        self.word.load(ALONE) == START
+        // ORDERING: `alone_order`. Pairs with `Count::drop_strong` and `Count::drop_weak`.
+        self.word.load(alone_order()) == START
     }
 
     /// Takes this strong handle off its count if it is the only strong handle. Returns whether it
     /// took the handle off. If so, the caller must move the value out.
     pub(crate) fn take_unique(&self) -> bool {
         let less = |word| (strong_in(word) == 1).then_some(word - STRONG);
-        // ORDERING: `ALONE`. Pairs with `Count::drop_strong`.
-        let exchange = |old, new| self.word.compare_exchange_weak(old, new, ALONE, Ordering::Relaxed);
+        // ORDERING: `alone_order`. Pairs with `Count::drop_strong`.
+        let exchange = |old, new| self.word.compare_exchange_weak(old, new, alone_order(), Ordering::Relaxed);
         change_if(self.word.load(Ordering::Relaxed), exchange, less)
     }
 }

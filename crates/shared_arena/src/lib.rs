@@ -125,6 +125,8 @@
 extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
+#[macro_use(ordering, weakened)]
+extern crate ephemera_prim;
 
 #[cfg(feature = "alloc")]
 mod account;

@@ -49,12 +49,6 @@ const OWN_LOOKS: usize = 8 * LOOKS;
 /// requests that arrive during the last visit.
 const ROUNDS: usize = 16;
 
-/// The maximum number of shards that a visit examines on behalf of threads that found the bag in
-/// use. The requests of these threads share one bit, so the visit examines all shards, and takes
-/// out those without a queued group.
-const FINISHED_AT_ONCE: usize =
-    if cfg!(ephemera_weaken = "arena_requests_are_one") { LOOKS } else { usize::MAX };
-
 /// Closes a shard whose owner may be inside a local free, and parks it if groups are left. Returns
 /// the number of parts that the closing thread must leave in the store's count: one for each queued
 /// group and one for the shard in its bag, or 0 if no group is left.
@@ -88,7 +82,7 @@ pub(crate) unsafe fn park(world: &ArenaWorld, store: NonNull<ArenaStore>, shard:
 /// shards and requests that were left for a holder. A thread must call this after it pushes a shard
 /// into the record's bag, and after it releases a lease of the record.
 pub(crate) fn look_behind_the_owner(world: &ArenaWorld, record: &Record<ArenaRecord>, most: usize) {
-    if cfg!(ephemera_weaken = "arena_no_second_look") {
+    if weakened!("arena_no_second_look") {
         return;
     }
     // ORDERING: SeqCst. Pairs with itself, in `look_behind_the_owner`, and with `parked::visit`.
@@ -195,7 +189,7 @@ unsafe fn serve(world: &ArenaWorld, store: NonNull<ArenaStore>, shard: ShardPtr,
     // SAFETY: the parts taken off here are groups that this thread freed. After that, this function
     // does not use `this` or `shard`.
     let freed = gone != 0 && unsafe { ArenaStore::part(store, gone) };
-    if emptied && !freed && !cfg!(ephemera_weaken = "arena_bag_keeps_what_ended") {
+    if emptied && !freed && !weakened!("arena_bag_keeps_what_ended") {
         // The shard may still be in the record's bag, where it keeps the store from being freed.
         // This visit then takes the shard out.
         return visit(world, record, Visitor::Finisher, LOOKS);
@@ -219,7 +213,7 @@ fn look_at(world: &ArenaWorld, store: &ArenaStore, shard: ShardPtr, own: bool, m
         group.touch();
         // SAFETY: the arena was dropped, and this thread has the turn.
         let mut new = unsafe { close::note_freed(store.geometry(), shard, group) };
-        if cfg!(ephemera_weaken = "arena_look_counts_nothing") {
+        if weakened!("arena_look_counts_nothing") {
             new = 0;
         }
         if own {
@@ -278,7 +272,7 @@ pub(crate) fn visit(
         fence(Ordering::SeqCst);
         // While this thread had the shards, another thread may have taken the record out of the
         // world's bag and found no shard.
-        if !bag.is_empty() && !cfg!(ephemera_weaken = "arena_visit_notes_nothing") {
+        if !bag.is_empty() && !weakened!("arena_visit_notes_nothing") {
             note(world, record);
         }
         // This thread may be the only one that can notice that the record is free. The record's
@@ -292,7 +286,10 @@ pub(crate) fn visit(
         }
         (visitor, most) = match bag.wishes() {
             0 if !ended => break,
-            1 if !ended => (Visitor::Finisher, FINISHED_AT_ONCE),
+            1 if !ended && weakened!("arena_requests_are_one") => (Visitor::Finisher, LOOKS),
+            // The threads that found the bag in use share one bit for their requests, so this visit
+            // examines all shards for them, and takes out those without a queued group.
+            1 if !ended => (Visitor::Finisher, usize::MAX),
             _ => (Visitor::Successor, usize::MAX),
         };
     }

@@ -130,7 +130,7 @@ fn with_lease<R>(
     visit: impl FnOnce(&Record<ArenaRecord>) -> R,
 ) -> Option<R> {
     let record = record_of(shard);
-    if cfg!(ephemera_weaken = "arena_trim_without_lease") {
+    if weakened!("arena_trim_without_lease") {
         return Some(visit(record));
     }
     let lease = record.try_lease()?;

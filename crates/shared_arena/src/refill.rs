@@ -110,7 +110,7 @@ impl ShardOwner<'_> {
         shard.base().set(group.base(self.geometry(), page).as_ptr());
         // O2 holds again after this write.
         shard.bits().set(slots);
-        if cfg!(ephemera_weaken = "arena_idle_by_pages_taken") {
+        if weakened!("arena_idle_by_pages_taken") {
             shard.quiet().served.add(1);
         }
         if group.idle().get() != 0 {
@@ -135,10 +135,7 @@ impl ShardOwner<'_> {
             Some((PageGroupPtr::of_near(self.geometry(), near), near))
         };
         let (group, near) = first()?;
-        if group.idle().get() == 0
-            || self.has_resting()
-            || cfg!(ephemera_weaken = "arena_idle_page_before_inbox")
-        {
+        if group.idle().get() == 0 || self.has_resting() || weakened!("arena_idle_page_before_inbox") {
             return Some((group, near));
         }
         if self.book_inbox() < self.geometry().slots.div_ceil(2) {
@@ -209,7 +206,7 @@ impl ShardOwner<'_> {
 /// a steady state, a thread takes slow paths, possibly without ever taking a page from the list. A
 /// count of the pages taken would then never trigger a look.
 fn served(quiet: &QuietFields) -> usize {
-    if cfg!(ephemera_weaken = "arena_idle_by_pages_taken") {
+    if weakened!("arena_idle_by_pages_taken") {
         return quiet.served.get();
     }
     quiet.served.add(1)

@@ -41,7 +41,7 @@ impl ShardOwner<'_> {
         let freed = self.book_inbox();
         let rest = &self.shard.quiet().rest;
         let (stride, slots) = (self.geometry().stride, self.geometry().slots);
-        let may_rest = (!self.store.account().is_limited() || cfg!(ephemera_weaken = "limited_pages_rest"))
+        let may_rest = (!self.store.account().is_limited() || weakened!("limited_pages_rest"))
             && self.store.trims()
             && stride <= LARGEST_STRIDE
             && self.shard.pages().get() * SPACING * stride >= LEAST;
@@ -63,7 +63,7 @@ impl ShardOwner<'_> {
         let goal = self.goal();
         goal != 0
             && self.shard.pages().get() <= goal + self.geometry().pages
-            && !cfg!(ephemera_weaken = "resting_groups_are_idle")
+            && !weakened!("resting_groups_are_idle")
     }
 
     /// Returns whether the shard has fewer pages than resting needs, so that the next page should
@@ -75,7 +75,7 @@ impl ShardOwner<'_> {
     /// Returns the number of pages to which the shard grows, or 0 if its pages do not rest.
     fn goal(self) -> usize {
         let goal = self.shard.quiet().rest.goal();
-        if cfg!(ephemera_weaken = "pages_have_no_bound") { goal << 10 } else { goal }
+        if weakened!("pages_have_no_bound") { goal << 10 } else { goal }
     }
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn end(shard: ShardPtr) {
 /// models.
 fn reserve() -> bool {
     #[cfg(not(ephemera_loom))]
-    return RESTING.reserve(REST).is_ok() || cfg!(ephemera_weaken = "all_shards_rest");
+    return RESTING.reserve(REST).is_ok() || weakened!("all_shards_rest");
     // Pages of models do not rest.
     #[cfg(ephemera_loom)]
     false

@@ -305,7 +305,7 @@ impl ShardPtr {
     #[cold]
     #[inline(never)]
     fn put_first(self, group: PageGroupPtr, near: NearPtr, slot: u64) {
-        if cfg!(ephemera_weaken = "arena_link_after_free") {
+        if weakened!("arena_link_after_free") {
             near.local().publish(Bits::listed(slot).word());
         }
         group.touch();

@@ -74,7 +74,7 @@ impl ShardOwner<'_> {
             self.store.epoch().turned(epoch);
         }
         self.book_inbox();
-        let weak = cfg!(ephemera_weaken = "arena_trim_beside_a_walk");
+        let weak = weakened!("arena_trim_beside_a_walk");
         let pass = if weak { None } else { enter(self.store) };
         if pass.is_none() && !weak {
             // No request is fulfilled.
@@ -82,7 +82,7 @@ impl ShardOwner<'_> {
             return None;
         }
         if which == Which::Empty {
-            if cfg!(ephemera_weaken = "arena_trim_fulfils_later_requests") {
+            if weakened!("arena_trim_fulfils_later_requests") {
                 self.store.epoch().turned(epoch);
             }
             rest::end(shard);
@@ -150,7 +150,7 @@ pub(crate) fn reserve_counts(store: &ArenaStore, refused: Refused) -> Option<Res
     let bytes = group::counts_layout(store.geometry()).size();
     loop {
         match store.account().reserve(bytes) {
-            Ok(reserved) => return (!cfg!(ephemera_weaken = "counts_keep_no_room")).then_some(reserved),
+            Ok(reserved) => return (!weakened!("counts_keep_no_room")).then_some(reserved),
             Err(_) if store.release_one_unbound() => {}
             Err(_) => return None,
         }

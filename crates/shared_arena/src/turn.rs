@@ -24,8 +24,7 @@ const LOOK: usize = 2;
 
 // ORDERING: AcqRel. Pairs with itself, in `Turn::change` and `Turn::next`. Publishes: the writes of
 // the last holder, and the groups and requests that other threads left.
-const TURN: Ordering =
-    if cfg!(ephemera_weaken = "arena_turn_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
+ordering!(turn_order = AcqRel, Relaxed if "arena_turn_relaxed");
 
 /// One word that holds the turn at a shard, and the work that other threads leave for the
 /// turn-holder.
@@ -75,8 +74,8 @@ impl Turn {
         let backoff = Backoff::new();
         let mut word = guess(&self.0);
         while let Some(new) = to(word) {
-            // ORDERING: `TURN`. Pairs with `Turn::next`.
-            match self.0.compare_exchange_weak(word, new, TURN, Ordering::Relaxed) {
+            // ORDERING: `turn_order`. Pairs with `Turn::next`.
+            match self.0.compare_exchange_weak(word, new, turn_order(), Ordering::Relaxed) {
                 Ok(_) => return word.is_null(),
                 Err(now) => word = now,
             }
@@ -89,12 +88,12 @@ impl Turn {
     /// returns `None`. Only the turn-holder may call this.
     pub(crate) fn next(&self) -> Option<TurnWork> {
         let alone = busy(ptr::null_mut());
-        // ORDERING: `TURN`. Pairs with `Turn::change`.
-        if self.0.compare_exchange(alone, ptr::null_mut(), TURN, Ordering::Relaxed).is_ok() {
+        // ORDERING: `turn_order`. Pairs with `Turn::change`.
+        if self.0.compare_exchange(alone, ptr::null_mut(), turn_order(), Ordering::Relaxed).is_ok() {
             return None;
         }
-        // ORDERING: `TURN`. Pairs with `Turn::change`.
-        let word = self.0.swap(alone, TURN);
+        // ORDERING: `turn_order`. Pairs with `Turn::change`.
+        let word = self.0.swap(alone, turn_order());
         Some(TurnWork { groups: untagged(word), look: word.addr() & LOOK != 0 })
     }
 }

@@ -10,6 +10,9 @@
     reason = "the crate is a program of a host; most modules use `std` for files and threads"
 )]
 
+#[macro_use(weakened)]
+extern crate ephemera_prim;
+
 pub mod advise;
 mod costs;
 mod curve;

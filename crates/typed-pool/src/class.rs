@@ -32,8 +32,7 @@ const FINE_MAX: usize = 64;
 const fn last_byte(layout: Layout) -> usize {
     // The alignment is a power of two, so the offset of the last byte before a multiple of the
     // alignment has all bits of `align - 1` set.
-    let low = if cfg!(ephemera_weaken = "class_ignores_alignment") { 0 } else { layout.align() - 1 };
-    layout.size().wrapping_sub(1) | low
+    layout.size().wrapping_sub(1) | (layout.align() - 1)
 }
 
 /// Returns the small class of a layout, or `None` for size zero and for layouts that have a medium

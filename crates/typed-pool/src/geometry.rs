@@ -110,12 +110,8 @@ impl UnitSpec {
 
     /// Returns the number of empty units at which a heap stops learning to keep more. For a pool
     /// for one thread, this is `usize::MAX`: it never stops.
-    pub(crate) const fn kept_at_most(self) -> usize {
-        if self.shared && !cfg!(ephemera_weaken = "kept_without_bound") {
-            KEPT_MOST / self.unit
-        } else {
-            usize::MAX
-        }
+    pub(crate) fn kept_at_most(self) -> usize {
+        if self.shared && !weakened!("kept_without_bound") { KEPT_MOST / self.unit } else { usize::MAX }
     }
 
     /// Returns the offset in bytes of the first slot in a unit of `slots` slots.

@@ -134,6 +134,8 @@
 extern crate alloc as std_alloc;
 #[cfg(feature = "std")]
 extern crate std;
+#[macro_use(ordering, weakened)]
+extern crate ephemera_prim;
 
 mod abandoned;
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]

@@ -49,7 +49,7 @@ impl LocalFrees {
     /// sees the owner's last accesses to the slot (C3). Returns the new value of `until`.
     #[inline]
     pub(crate) fn count(&self) -> usize {
-        if cfg!(ephemera_weaken = "local_free_is_relaxed") {
+        if weakened!("local_free_is_relaxed") {
             return self.until.sub(1);
         }
         self.until.sub_publish(1)

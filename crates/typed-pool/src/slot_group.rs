@@ -84,7 +84,7 @@ impl SlotGroupPtr {
     /// since the group left the inbox. Only the owner of an abandoned unit may call this.
     pub(crate) fn start_countdown(self) {
         let live = self.slots() & !self.home().get();
-        if live != 0 && !cfg!(ephemera_weaken = "no_countdown") {
+        if live != 0 && !weakened!("no_countdown") {
             self.foreign().start_countdown(!live);
         }
     }
@@ -100,9 +100,7 @@ impl SlotGroupPtr {
                 self.keep_home(freed);
                 Some(freed.count_ones() as usize)
             }
-            None if self.foreign().unbooked() == COMPLETE_BITS
-                && !cfg!(ephemera_weaken = "adopt_a_complete_group") =>
-            {
+            None if self.foreign().unbooked() == COMPLETE_BITS && !weakened!("adopt_a_complete_group") => {
                 None
             }
             None => Some(0),
@@ -113,7 +111,7 @@ impl SlotGroupPtr {
     /// booked yet. The answer may be out of date.
     pub(crate) fn awaits_owner(self) -> bool {
         let word = self.foreign().unbooked();
-        (word != 0 || cfg!(ephemera_weaken = "booked_groups_wait")) && word & COUNTDOWN == 0
+        (word != 0 || weakened!("booked_groups_wait")) && word & COUNTDOWN == 0
     }
 
     /// Sets the `home` bits of these slots, which are then free and not linked. Only the owner may
@@ -236,13 +234,13 @@ impl UnitPtr {
     /// so if the count equals the number of bits, no slot is live.
     pub(crate) fn all_free(self) -> bool {
         if matches!(self.observe_state(), UnitState::Front | UnitState::Empty)
-            && !cfg!(ephemera_weaken = "fronts_are_purged")
+            && !weakened!("fronts_are_purged")
         {
             return false;
         }
-        let early = if cfg!(ephemera_weaken = "bits_before_live") { self.observe_freed() } else { 0 };
+        let early = if weakened!("bits_before_live") { self.observe_freed() } else { 0 };
         let Some(live) = self.observe_live() else { return false };
-        let freed = if cfg!(ephemera_weaken = "bits_before_live") { early } else { self.observe_freed() };
+        let freed = if weakened!("bits_before_live") { early } else { self.observe_freed() };
         freed == live
     }
 

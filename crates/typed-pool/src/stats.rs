@@ -147,7 +147,7 @@ impl Stats {
             self.empty_units += usize::from(live == 0);
             self.purged_units += usize::from(unit.claim().is_purged());
         });
-        let may_have_guest = heap.is_hosting() && !cfg!(ephemera_weaken = "guests_of_others_are_live");
+        let may_have_guest = heap.is_hosting() && !weakened!("guests_of_others_are_live");
         if !owned && may_have_guest && self.slots_live > before {
             // Only the heap's owner knows whether one of these units has a guest.
             self.unsettled_slots += 1;

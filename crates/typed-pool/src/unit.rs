@@ -218,7 +218,7 @@ impl UnitPtr {
     /// counted. Only then may a local free write the unit's words.
     #[inline]
     pub(crate) fn is_owned_by(self, heap: *const ()) -> bool {
-        let ignored = if cfg!(ephemera_weaken = "abandoned_units_are_owned") { ABANDONED } else { 0 };
+        let ignored = if weakened!("abandoned_units_are_owned") { ABANDONED } else { 0 };
         self.owner_word().get().map_addr(|addr| addr & !ignored).cast_const() == heap
     }
 
@@ -343,7 +343,7 @@ impl UnitPtr {
     /// caller makes the unit the front.
     pub(crate) fn take_free(self, spec: UnitSpec) -> *mut u8 {
         let free = self.free().replace(ptr::null_mut());
-        if cfg!(ephemera_weaken = "home_stays") { free } else { self.link_home(spec, free) }
+        if weakened!("home_stays") { free } else { self.link_home(spec, free) }
     }
 
     /// Returns a pointer to the byte at `offset` in the unit. The pointer may access the whole

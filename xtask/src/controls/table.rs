@@ -10,6 +10,9 @@ use crate::workspace::Workspace;
 /// The table's path from the root.
 pub(crate) const FILE: &str = "xtask/controls.toml";
 
+/// The environment variable that chooses the weakening of a test run.
+pub(crate) const VARIABLE: &str = "EPHEMERA_WEAKEN";
+
 /// The number of Miri seeds for a row that sets none.
 const SEEDS: u32 = 16;
 
@@ -17,8 +20,7 @@ const SEEDS: u32 = 16;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Control {
-    /// The value of `ephemera_weaken` that compiles the weakening in. A weakening can have at most
-    /// one control of each kind.
+    /// The name of the weakening. A weakening can have at most one control of each kind.
     pub(crate) name: String,
     /// The package whose test must fail. The weakened code may be in another package.
     pub(crate) package: String,

@@ -4,8 +4,8 @@
 use super::{Finding, SourceFile};
 use crate::controls::table::FILE;
 
-/// The cfg that compiles a weakening in.
-const CFG: &str = concat!("ephemera_", "weaken");
+/// The macros whose string arguments name weakenings.
+const MACROS: [&str; 2] = [concat!("weakened!", "("), concat!("ordering!", "(")];
 
 /// Compares the weakenings in the crates with `names`, the names in the table.
 pub(super) fn check(files: &[SourceFile], names: &[String]) -> Vec<Finding> {
@@ -33,17 +33,15 @@ pub(super) fn check(files: &[SourceFile], names: &[String]) -> Vec<Finding> {
     findings
 }
 
-/// Returns the values that a line compares the cfg with.
+/// Returns the names of the weakenings in a line.
 fn weakenings(line: &str) -> impl Iterator<Item = &str> {
-    line.match_indices(CFG).filter_map(|(at, _)| {
-        let rest = line[at + CFG.len()..].trim_start().strip_prefix('=')?;
-        rest.trim_start().strip_prefix('"')?.split('"').next()
-    })
+    let at = MACROS.into_iter().filter_map(|name| line.find(name)).min().unwrap_or(line.len());
+    line[at..].split('"').skip(1).step_by(2)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{CFG, check};
+    use super::{MACROS, check};
     use crate::controls::table::FILE;
     use crate::tidy::SourceFile;
 
@@ -55,10 +53,11 @@ mod tests {
 
     #[test]
     fn a_weakening_without_a_row_and_a_row_without_a_weakening_are_reported() {
-        let code = format!("#[cfg({CFG} = \"a\")]\nfn f() {{}}\n");
+        let code = format!("if {}\"a\") {{}}\n", MACROS[0]);
         assert!(found(&code, &["a"]).is_empty());
         assert!(found(&code, &[])[0].starts_with("crates/a/src/b.rs:1: the weakening `a`"));
         assert!(found("fn f() {}\n", &["a"])[0].starts_with("xtask/controls.toml:2: no crate has"));
-        assert_eq!(found(&format!("if cfg!({CFG}=\"b\") {{}}"), &["a"]).len(), 2);
+        let two = format!("{}f = AcqRel, Relaxed if \"b\", Release if \"c\");", MACROS[1]);
+        assert_eq!(found(&two, &["a"]).len(), 3);
     }
 }

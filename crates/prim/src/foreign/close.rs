@@ -8,7 +8,7 @@
 
 use core::ptr::{self, NonNull};
 
-use super::{BOOK, ForeignHeader, GIVE, Inbox, TAKE, Taken, foreign_of};
+use super::{ForeignHeader, Inbox, Taken, book_order, foreign_of, give_order, take_order};
 
 /// The bit that marks a foreign word whose inbox was closed. Units of a closable inbox have at most
 /// 63 slots.
@@ -33,8 +33,9 @@ impl<U: ForeignHeader> Inbox<U> {
         // F7).
         let foreign = unsafe { foreign_of(unit) };
         foreign.witness.touch();
-        // ORDERING: `GIVE`. Pairs with `Taken::next` and with the swap in `Inbox::push_or_count`.
-        let old = foreign.word.fetch_or(bits, GIVE);
+        // ORDERING: `give_order`. Pairs with `Taken::next` and with the swap in
+        // `Inbox::push_or_count`.
+        let old = foreign.word.fetch_or(bits, give_order());
         crate::invariant!(old & bits == 0, "a slot is freed twice");
         // One comparison checks whether the old word is zero or closed.
         (old.wrapping_sub(1) >= CLOSED - 1).then_some(old)
@@ -53,13 +54,13 @@ impl<U: ForeignHeader> Inbox<U> {
         }
         // SAFETY: this thread found zero, so it pushes (F1). Until then the slots in the word,
         // which no thread has booked or counted, keep the unit live (F3, F7).
-        if unsafe { self.push(unit) } || cfg!(ephemera_weaken = "closed_push_counts_nothing") {
+        if unsafe { self.push(unit) } || weakened!("closed_push_counts_nothing") {
             return 0;
         }
         // SAFETY: the slots in the word keep the unit live until they are counted (F7).
         let foreign = unsafe { foreign_of(unit) };
-        // ORDERING: `BOOK`. Pairs with `Inbox::give_back_until_closed`.
-        foreign.word.swap(CLOSED, BOOK)
+        // ORDERING: `book_order`. Pairs with `Inbox::give_back_until_closed`.
+        foreign.word.swap(CLOSED, book_order())
     }
 
     /// Closes the inbox and takes its units. The iterator sets each unit's word to [`CLOSED`], and
@@ -69,8 +70,8 @@ impl<U: ForeignHeader> Inbox<U> {
     /// No other thread takes from this inbox. After this call, the inbox is never taken from or
     /// closed again. Every remote free goes through [`Inbox::give_back_until_closed`].
     pub unsafe fn close(&self) -> Taken<U, CLOSED> {
-        // ORDERING: `TAKE`. Pairs with `Inbox::push`.
-        Taken { next: self.head.swap(closed(), TAKE) }
+        // ORDERING: `take_order`. Pairs with `Inbox::push`.
+        Taken { next: self.head.swap(closed(), take_order()) }
     }
 }
 

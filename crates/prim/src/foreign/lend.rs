@@ -7,13 +7,12 @@
 
 use core::ptr::{self, NonNull};
 
-use super::{Foreign, ForeignHeader, Inbox, PUSH, foreign_of};
+use super::{Foreign, ForeignHeader, Inbox, foreign_of, push_order};
 use crate::sync::{Ordering, fence, push};
 
 // ORDERING: Acquire. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`: this thread
 // sees all accesses to the blocks that the word counts, by the threads that freed them.
-const COUNT: Ordering =
-    if cfg!(ephemera_weaken = "observe_word_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+ordering!(count_order = Acquire, Relaxed if "observe_word_relaxed");
 
 /// All units that a thread borrowed from an inbox, and that it must put back.
 #[derive(Debug)]
@@ -36,8 +35,8 @@ impl<U> Foreign<U> {
     /// from being freed may call this.
     #[inline]
     pub fn observe(&self) -> u64 {
-        // ORDERING: `COUNT`. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`.
-        self.word.load(COUNT)
+        // ORDERING: `count_order`. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`.
+        self.word.load(count_order())
     }
 
     /// Tells the model checker that every block of the unit has been freed, and that the caller
@@ -96,7 +95,7 @@ impl<U: ForeignHeader> LentUnits<'_, U> {
             unsafe { self.aside.join(first, last) };
         }
         self.put_rest_back();
-        if !cfg!(ephemera_weaken = "put_back_without_fence") {
+        if !weakened!("put_back_without_fence") {
             // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either this thread
             // sees that the record is free, or the thread that releases it sees the units.
             fence(Ordering::SeqCst);
@@ -126,8 +125,8 @@ impl<U: ForeignHeader> Inbox<U> {
         foreign.linked.write();
         let link = &foreign.link;
         let store = |below| link.store(below, Ordering::Relaxed);
-        // ORDERING: `PUSH`. Pairs with `Inbox::take` and `Inbox::lend`.
-        push(&self.head, first.as_ptr(), None, PUSH, store);
+        // ORDERING: `push_order`. Pairs with `Inbox::take` and `Inbox::lend`.
+        push(&self.head, first.as_ptr(), None, push_order(), store);
     }
 
     /// Puts the list that starts at `rest` into this inbox. Units that were pushed during the loan
@@ -141,8 +140,8 @@ impl<U: ForeignHeader> Inbox<U> {
     unsafe fn join_all(&self, rest: *mut U) {
         let mut first = rest;
         while !first.is_null() {
-            // ORDERING: `PUSH`. Pairs with `Inbox::take` and `Inbox::lend`.
-            if self.head.compare_exchange(ptr::null_mut(), first, PUSH, Ordering::Relaxed).is_ok() {
+            // ORDERING: `push_order`. Pairs with `Inbox::take` and `Inbox::lend`.
+            if self.head.compare_exchange(ptr::null_mut(), first, push_order(), Ordering::Relaxed).is_ok() {
                 return;
             }
             let rest = self.take_list();

@@ -17,13 +17,12 @@ use crate::sync::{AtomicUsize, Ordering};
 
 /// The least bound, in bytes. An owner is idle if other threads have pushed more bytes than the
 /// bound since its last slow path. A steady hand-over between threads has fewer bytes in flight.
-pub const IDLE_BYTES: usize = if cfg!(ephemera_weaken = "idle_after_any_push") {
-    0
-} else if cfg!(miri) {
-    1 << 10
-} else {
-    4 << 20
-};
+pub const IDLE_BYTES: usize = if cfg!(miri) { 1 << 10 } else { 4 << 20 };
+
+/// [`IDLE_BYTES`], unless a control weakens it.
+fn least_bound() -> usize {
+    if weakened!("idle_after_any_push") { 0 } else { IDLE_BYTES }
+}
 
 /// The number of bytes that threads push to one heap before one of them adds the bytes to the
 /// [`PushedBytes`] of the heap's owner.
@@ -91,14 +90,14 @@ impl PushedBytes {
             self.visits.store(visits, Ordering::Relaxed);
             let before = self.bytes.load(Ordering::Relaxed);
             self.bytes.store(bytes, Ordering::Relaxed);
-            if before > IDLE_BYTES || self.purged.load(Ordering::Relaxed) != 0 {
+            if before > least_bound() || self.purged.load(Ordering::Relaxed) != 0 {
                 self.learn(visits, now);
             }
             return false;
         }
         let sum = self.bytes.load(Ordering::Relaxed).saturating_add(bytes);
         self.bytes.store(sum, Ordering::Relaxed);
-        sum > IDLE_BYTES << self.doublings_at(now)
+        sum > least_bound() << self.doublings_at(now)
     }
 
     /// Records that this thread purged `units` units because the pushed bytes exceeded the bound.
@@ -129,7 +128,7 @@ impl PushedBytes {
         }
         let is_soon = now.wrapping_sub(self.purged_at.load(Ordering::Relaxed)) < SOON_MS;
         let needed = visits.wrapping_sub(self.visits_at_purge.load(Ordering::Relaxed)) >= purged / 2;
-        if is_soon && needed && !cfg!(ephemera_weaken = "idle_bound_stays") {
+        if is_soon && needed && !weakened!("idle_bound_stays") {
             let doublings = self.doublings_at(now);
             self.doublings.store((doublings + 1).min(DOUBLINGS), Ordering::Relaxed);
             self.doubled_at.store(now, Ordering::Relaxed);

@@ -109,7 +109,7 @@ impl Side {
     /// the word of a unit without a dequeue, which F2 forbids. Returns whether the unit became
     /// empty.
     fn retire(&self) -> bool {
-        if !cfg!(ephemera_weaken = "book_without_dequeue") {
+        if !weakened!("book_without_dequeue") {
             return false;
         }
         let given = self.chunk.get().foreign.steal();

@@ -113,7 +113,8 @@ pub(super) fn set_least(bytes: usize) {
 }
 
 fn bound() -> usize {
-    let bound = LEAST.load(Ordering::Relaxed).max(USED.load(Ordering::Relaxed) / SHARE);
+    let least = if weakened!("cache_starts_large") { 16 << 20 } else { LEAST.load(Ordering::Relaxed) };
+    let bound = least.max(USED.load(Ordering::Relaxed) / SHARE);
     bound.saturating_add(rise())
 }
 
@@ -126,7 +127,7 @@ pub(super) fn rise() -> usize {
 /// Returns whether the cache could grow by `bytes` without exceeding its bound.
 pub(super) fn has_room(bytes: usize) -> bool {
     let sum = CACHED.load(Ordering::Relaxed).saturating_add(bytes);
-    sum <= bound() || cfg!(ephemera_weaken = "cache_without_bound")
+    sum <= bound() || weakened!("cache_without_bound")
 }
 
 /// Counts an allocation or a free. Returns whether the caller must look for unused memory.
@@ -136,7 +137,7 @@ pub(super) fn event() -> bool {
 
 /// Returns whether any bytes are cached.
 pub(super) fn any_cached() -> bool {
-    CACHED.load(Ordering::Relaxed) != 0 && !cfg!(ephemera_weaken = "cache_never_decays")
+    CACHED.load(Ordering::Relaxed) != 0 && !weakened!("cache_never_decays")
 }
 
 /// Returns the minimum of the bound on the cached bytes.

@@ -99,7 +99,7 @@ use crate::traits::{AllocError, Allocator};
 ///
 /// The number is small because a program that sleeps after a burst keeps up to this number of bytes
 /// resident.
-pub const CACHE: usize = if cfg!(ephemera_weaken = "cache_starts_large") { 16 << 20 } else { 4 << 20 };
+pub const CACHE: usize = 4 << 20;
 
 /// The largest rise of the bound on the bytes of freed blocks, in a process that allocates purged
 /// bytes again: 64 MiB. If [`set_cache`] sets another minimum, the largest rise is four times that

@@ -110,7 +110,7 @@ impl KeptSpans {
     fn steal_unused(&self) -> Option<NonNull<u8>> {
         let uses = self.uses.get();
         let is_unused = self.seen.swap(uses, Ordering::Relaxed) == uses;
-        if is_unused && !cfg!(ephemera_weaken = "unused_spans_stay") { self.steal() } else { None }
+        if is_unused && !weakened!("unused_spans_stay") { self.steal() } else { None }
     }
 }
 
@@ -148,7 +148,7 @@ impl SpanCache {
     #[inline]
     pub(super) unsafe fn take_room(&self, order: Order) -> Option<(NonNull<u8>, bool)> {
         let rooms = self.rooms.get();
-        if order.index() < FIRST || rooms == 0 && !cfg!(ephemera_weaken = "rooms_have_no_bound") {
+        if order.index() < FIRST || rooms == 0 && !weakened!("rooms_have_no_bound") {
             return None;
         }
         // SAFETY: the caller owns the cache.

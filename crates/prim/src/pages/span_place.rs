@@ -12,12 +12,10 @@ use crate::sync::{AtomicPtr, Ordering};
 
 // ORDERING: Release. Pairs with the Acquire in `SpanPlace::steal`. Publishes: the owner's accesses
 // to the span.
-const PUT: Ordering =
-    if cfg!(ephemera_weaken = "place_put_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+ordering!(put_order = Release, Relaxed if "place_put_relaxed");
 // ORDERING: Acquire. Pairs with the Release in `SpanPlace::put`: the thread that takes the span out
 // of another thread's cache sees all earlier accesses to the span.
-const STEAL: Ordering =
-    if cfg!(ephemera_weaken = "place_steal_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+ordering!(steal_order = Acquire, Relaxed if "place_steal_relaxed");
 
 /// A place for one span. Its owner fills it, and any thread may empty it.
 #[derive(Debug)]
@@ -41,8 +39,8 @@ impl SpanPlace {
     /// Fills the place. Only the owner may call this, and only after it found the place empty.
     #[inline]
     pub(crate) fn put(&self, span: NonNull<u8>) {
-        // ORDERING: `PUT`. Pairs with `SpanPlace::steal`.
-        self.0.store(span.as_ptr(), PUT);
+        // ORDERING: `put_order`. Pairs with `SpanPlace::steal`.
+        self.0.store(span.as_ptr(), put_order());
     }
 
     /// Takes the span out of the place, or returns `None` if the place is empty. Only the owner may
@@ -53,7 +51,7 @@ impl SpanPlace {
         if self.is_empty() {
             return None;
         }
-        if cfg!(ephemera_weaken = "place_take_in_two_steps") {
+        if weakened!("place_take_in_two_steps") {
             let span = self.0.load(Ordering::Relaxed);
             self.0.store(ptr::null_mut(), Ordering::Relaxed);
             return NonNull::new(span);
@@ -67,7 +65,7 @@ impl SpanPlace {
         if self.is_empty() {
             return None;
         }
-        // ORDERING: `STEAL`. Pairs with `SpanPlace::put`.
-        NonNull::new(self.0.swap(ptr::null_mut(), STEAL))
+        // ORDERING: `steal_order`. Pairs with `SpanPlace::put`.
+        NonNull::new(self.0.swap(ptr::null_mut(), steal_order()))
     }
 }

@@ -89,7 +89,7 @@ pub(super) unsafe fn free(block: NonNull<u8>, layout: Layout) {
 /// purge may lower the rise of the bound. So up to one span or mapping for each [`SPAN_MIN`] of
 /// these bytes leaves the cache, or [`PURGES`] if that is more.
 fn shed_excess(freed: usize) {
-    let fallen = if cfg!(ephemera_weaken = "large_frees_purge_little") { 0 } else { freed / budget::SHARE };
+    let fallen = if weakened!("large_frees_purge_little") { 0 } else { freed / budget::SHARE };
     let rise = if fallen > PURGES * SPAN_MIN { budget::rise() } else { 0 };
     let mut misses = 0;
     for _ in 0..fallen.saturating_add(rise).div_ceil(SPAN_MIN).max(PURGES) {
@@ -206,7 +206,7 @@ fn purge_span(span: Span) -> bool {
 /// The empty superblocks are unmapped first, so that their spans need not be purged individually.
 /// Unmapping also works if the operating system refuses to purge some of these spans.
 pub(super) fn purge() {
-    if !cfg!(ephemera_weaken = "purge_leaves_threads") {
+    if !weakened!("purge_leaves_threads") {
         SpanCache::listed().for_each(SpanCache::clear);
     }
     while mapping::unmap_one() {}

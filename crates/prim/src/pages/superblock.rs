@@ -21,16 +21,13 @@ use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 // ORDERING: Acquire. Pairs with the Release in `Superblock::give`, `Superblock::open` and
 // `Superblock::reopen`: the new owner sees the base, the dirty bit, and the last owner's accesses
 // to the span.
-const TAKE: Ordering =
-    if cfg!(ephemera_weaken = "span_take_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+ordering!(take_order = Acquire, Relaxed if "span_take_relaxed");
 // ORDERING: Release. Pairs with the Acquire in `Superblock::take` and in `Superblock::close`.
 // Publishes: this owner's accesses to the span, and the span's dirty bit.
-const GIVE: Ordering =
-    if cfg!(ephemera_weaken = "span_give_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+ordering!(give_order = Release, Relaxed if "span_give_relaxed");
 // ORDERING: Acquire. Pairs with the Release in `Superblock::give`: the thread that unmaps the
 // superblock sees all accesses to its spans.
-const CLOSE: Ordering =
-    if cfg!(ephemera_weaken = "superblock_close_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+ordering!(close_order = Acquire, Relaxed if "superblock_close_relaxed");
 
 /// The number of looks after which a cached span may leave the cache, if no thread has taken it by
 /// then.
@@ -162,13 +159,9 @@ impl Superblock {
         }
         let free = self.free.load(Ordering::Relaxed);
         let cached = free & self.dirty.load(Ordering::Relaxed);
-        let idle = if cfg!(ephemera_weaken = "used_spans_leave") {
-            u64::MAX
-        } else {
-            self.idle.load(Ordering::Relaxed)
-        };
+        let idle = if weakened!("used_spans_leave") { u64::MAX } else { self.idle.load(Ordering::Relaxed) };
         let choice = cached & idle;
-        if choice == 0 || cfg!(ephemera_weaken = "idle_spans_stay") {
+        if choice == 0 || weakened!("idle_spans_stay") {
             self.idle.store(cached, Ordering::Relaxed);
             self.looked.store(look, Ordering::Relaxed);
             return None;
@@ -183,8 +176,8 @@ impl Superblock {
     fn take_first(&self, free: u64, choice: u64) -> Result<TakenSpan, u64> {
         let index = choice.trailing_zeros();
         let rest = free & !(1 << index);
-        // ORDERING: `TAKE`. Pairs with `Superblock::give` and `Superblock::open`.
-        self.free.compare_exchange_weak(free, rest, TAKE, Ordering::Relaxed)?;
+        // ORDERING: `take_order`. Pairs with `Superblock::give` and `Superblock::open`.
+        self.free.compare_exchange_weak(free, rest, take_order(), Ordering::Relaxed)?;
         #[cfg(ephemera_pages)]
         self.mark_used(1 << index);
         // Read `dirty` again: the caller's load may be older than the exchange.
@@ -197,7 +190,7 @@ impl Superblock {
     #[cfg(ephemera_pages)]
     #[inline]
     fn mark_used(&self, bit: u64) {
-        if self.idle.load(Ordering::Relaxed) & bit != 0 && !cfg!(ephemera_weaken = "idle_hint_stays") {
+        if self.idle.load(Ordering::Relaxed) & bit != 0 && !weakened!("idle_hint_stays") {
             self.idle.fetch_and(!bit, Ordering::Relaxed);
         }
     }
@@ -212,8 +205,8 @@ impl Superblock {
         } else {
             self.dirty.fetch_and(!bit, Ordering::Relaxed);
         }
-        // ORDERING: `GIVE`. Pairs with `Superblock::take` and `Superblock::close`.
-        let before = self.free.fetch_or(bit, GIVE);
+        // ORDERING: `give_order`. Pairs with `Superblock::take` and `Superblock::close`.
+        let before = self.free.fetch_or(bit, give_order());
         crate::invariant!(before & bit == 0, "a span is freed twice");
         before | bit == all
     }
@@ -222,8 +215,8 @@ impl Superblock {
     /// dirty spans, or `None` if a span is not free. After the superblock has closed, the caller
     /// must unmap the mapping or reopen the superblock.
     pub(crate) fn close(&self, all: u64) -> Option<(*mut u8, u32)> {
-        // ORDERING: `CLOSE`. Pairs with `Superblock::give`.
-        self.free.compare_exchange(all, 0, CLOSE, Ordering::Relaxed).ok()?;
+        // ORDERING: `close_order`. Pairs with `Superblock::give`.
+        self.free.compare_exchange(all, 0, close_order(), Ordering::Relaxed).ok()?;
         let dirty = self.dirty.load(Ordering::Relaxed);
         Some((self.base.load(Ordering::Relaxed), dirty.count_ones()))
     }

@@ -89,7 +89,7 @@ impl Directory {
             left &= left - 1;
             let from = if number == first { from } else { 0 };
             if let Some(span) = self.take_dirty_of(number, from) {
-                if !cfg!(ephemera_weaken = "first_dirty_span_only") {
+                if !weakened!("first_dirty_span_only") {
                     let next = number as usize * SPANS_MAX + span.index as usize + 1;
                     self.purge_at.store(next, Ordering::Relaxed);
                 }

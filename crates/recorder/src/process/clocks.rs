@@ -67,7 +67,7 @@ impl Recording {
     /// thread's processor time when it began to get its packet. If `since` is `None`, the note's
     /// recorder time is 0.
     pub(super) fn note_clocks(&self, stream: &Stream, number: usize, since: Option<u64>, lock: &Lock<'_>) {
-        if !self.may_call(lock) && !cfg!(ephemera_weaken = "recorder_clocks_in_a_sandbox") {
+        if !self.may_call(lock) && !weakened!("recorder_clocks_in_a_sandbox") {
             return;
         }
         let process = os::process_processor();
@@ -213,7 +213,7 @@ impl CallTimer {
         let first = self.middle.saturating_sub(self.begin);
         let (allocator, recorder) = order(first, end.saturating_sub(self.middle));
         // From here on, a signal handler that calls the allocator leaves the stream alone (I6).
-        let words = if cfg!(ephemera_weaken = "recorder_note_reentered") { tls::get() } else { tls::take() };
+        let words = if weakened!("recorder_note_reentered") { tls::get() } else { tls::take() };
         if words.stream == BUSY {
             return;
         }

@@ -177,7 +177,7 @@ pub(super) unsafe extern "C" fn leave(_value: *mut c_void) {
     if process.is_null() || held == BUSY {
         return;
     }
-    if cfg!(ephemera_weaken = "recorder_stream_kept") {
+    if weakened!("recorder_stream_kept") {
         return;
     }
     tls::set_stream(ENDED);

@@ -27,7 +27,7 @@ fn into_sandbox(flags: c_ulong, enter: impl FnOnce() -> c_long) -> c_long {
     // ORDERING: Acquire. Pairs with the Release in `prepare`: this thread sees the recording and
     // its settings.
     let process = PROCESS.load(Acquire);
-    if process.is_null() || cfg!(ephemera_weaken = "recorder_in_a_sandbox") {
+    if process.is_null() || weakened!("recorder_in_a_sandbox") {
         return enter();
     }
     // SAFETY: a published recording is never unmapped (I1).
@@ -44,8 +44,8 @@ fn into_sandbox(flags: c_ulong, enter: impl FnOnce() -> c_long) -> c_long {
     let returned = enter();
     // A positive result is the descriptor of a listener, if the program has asked for one.
     // Otherwise, it is the ID of a thread that cannot get the filter, and no thread has got it.
-    let is_listener = flags & libc::SECCOMP_FILTER_FLAG_NEW_LISTENER != 0
-        || cfg!(ephemera_weaken = "recorder_unsynchronised");
+    let is_listener =
+        flags & libc::SECCOMP_FILTER_FLAG_NEW_LISTENER != 0 || weakened!("recorder_unsynchronised");
     if returned == 0 || returned > 0 && is_listener {
         process.stop(Stop::Sandbox);
         // ORDERING: Release. Pairs with the Acquire in `record`. Publishes: that `stop` has read

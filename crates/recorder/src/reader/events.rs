@@ -46,7 +46,7 @@ impl Iterator for Events<'_> {
         match self.advance() {
             Ok(event) => {
                 let whole = |event: &TraceEvent| {
-                    event.sequence < self.trace.stop_sequence || cfg!(ephemera_weaken = "trace_ragged_end")
+                    event.sequence < self.trace.stop_sequence || weakened!("trace_ragged_end")
                 };
                 event.filter(whole).map(Ok)
             }

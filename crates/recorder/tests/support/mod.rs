@@ -14,10 +14,9 @@ pub(crate) const SIZE: u64 = 7777;
 pub(crate) fn recorder() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
-        // A weakened build (`cargo xtask controls`) uses a compiler wrapper, and gets its own
-        // directory.
-        let wrapper = std::env::var_os("RUSTC_WORKSPACE_WRAPPER").unwrap_or_default();
-        let kind = Path::new(&wrapper).file_name().unwrap_or("plain".as_ref()).to_owned();
+        // The builds of `cargo xtask controls` contain the weakenings, and so does their library.
+        let is_weak = cfg!(ephemera_weaken);
+        let (kind, flags) = if is_weak { ("weak", "--cfg ephemera_weaken") } else { ("plain", "") };
         let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("preload").join(kind);
         let built = Command::new(env!("CARGO"))
             .args(["build", "--quiet", "--release", "--lib", "--features", "preload", "--manifest-path"])
@@ -25,7 +24,7 @@ pub(crate) fn recorder() -> &'static Path {
             .arg("--target-dir")
             .arg(&dir)
             // The tests' own flags may not suit the library: instrumented code cannot be preloaded.
-            .env_remove("RUSTFLAGS")
+            .env("RUSTFLAGS", flags)
             .env_remove("CARGO_ENCODED_RUSTFLAGS")
             .status();
         assert!(built.expect("cargo is there").success(), "the recorder builds");

@@ -103,14 +103,14 @@ impl ChunkHeap {
     /// Makes `chunk` the front of `class`, and publishes the sums of the previous front (B2).
     fn set_front(&self, class: ChunkClass, chunk: *mut Chunk) {
         let front = &self.fronts[class.index()];
-        if cfg!(ephemera_weaken = "ring_front_relaxed") { front.set(chunk) } else { front.publish(chunk) }
+        if weakened!("ring_front_relaxed") { front.set(chunk) } else { front.publish(chunk) }
     }
 
     /// Returns whether the owner has replaced `chunk` as the front. If so, the caller sees every
     /// allocation of the owner in the chunk. The caller must have borrowed the chunk (B2).
     pub(crate) fn has_replaced(&self, chunk: ChunkPtr) -> bool {
         let front = self.fronts[chunk.class().index()].observe();
-        front != chunk.as_ptr() || cfg!(ephemera_weaken = "ring_front_is_purged")
+        front != chunk.as_ptr() || weakened!("ring_front_is_purged")
     }
 }
 

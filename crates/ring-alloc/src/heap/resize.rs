@@ -97,7 +97,7 @@ unsafe fn grow_in_place<E: RingEnv>(
 #[inline]
 fn same_class<E: RingEnv>(block: NonNull<u8>, old: Layout, new: Layout) -> Option<ChunkClass> {
     let class = ChunkClass::of::<E::Geometry>(old)?;
-    let aligned = is_aligned(block.addr().get(), new.align()) || cfg!(ephemera_weaken = "resize_misaligned");
+    let aligned = is_aligned(block.addr().get(), new.align()) || weakened!("resize_misaligned");
     (aligned && ChunkClass::of::<E::Geometry>(new) == Some(class)).then_some(class)
 }
 

@@ -32,16 +32,14 @@ pub(super) fn note_emptied<E: RingEnv>(env: E, [given, taken]: [LiveCount; 2]) {
 /// Returns whether small chunks rest. While they do, the heap takes its empty small chunks before
 /// it books remote frees.
 pub(super) fn has_resting<E: RingEnv>(env: E) -> bool {
-    env.heap().rest.goal() != 0
-        && env.may_rest()
-        && !cfg!(ephemera_weaken = "resting_chunks_wait_for_booking")
+    env.heap().rest.goal() != 0 && env.may_rest() && !weakened!("resting_chunks_wait_for_booking")
 }
 
 /// Returns whether a heap without an empty small chunk requests one before it books remote frees,
 /// in order to let chunks rest longer: whether the heap has fewer small chunks than its goal.
 pub(super) fn grows<E: RingEnv>(env: E) -> bool {
     let heap = env.heap();
-    heap.small.get() < heap.rest.goal() || cfg!(ephemera_weaken = "chunks_have_no_bound")
+    heap.small.get() < heap.rest.goal() || weakened!("chunks_have_no_bound")
 }
 
 /// Returns the number of empty chunks of a class that the heap keeps.

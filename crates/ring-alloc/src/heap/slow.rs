@@ -85,7 +85,7 @@ fn install<E: RingEnv>(env: E, class: ChunkClass, chunk: ChunkPtr) {
 /// fronts, but before a thread-local names the record.)
 fn set_front<E: RingEnv>(env: E, class: ChunkClass, chunk: *mut Chunk) {
     env.heap().set_front(class, chunk);
-    if !cfg!(ephemera_weaken = "front_not_renewed") {
+    if !weakened!("front_not_renewed") {
         env.front_changed();
     }
 }

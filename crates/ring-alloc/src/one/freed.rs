@@ -72,7 +72,7 @@ impl FreedBytes {
     /// starts again.
     fn learn(&self, bytes: usize, now: usize) {
         let is_soon = now.wrapping_sub(self.returned_at.load(Ordering::Relaxed)) < SOON_MS;
-        if (is_soon || bytes == 0) && !cfg!(ephemera_weaken = "ring_freed_bound_stays") {
+        if (is_soon || bytes == 0) && !weakened!("ring_freed_bound_stays") {
             let learned = (self.learned_by(now) + bytes).min(LEARNED_MAX);
             self.learned.store(learned, Ordering::Relaxed);
             self.learned_at.store(now, Ordering::Relaxed);
@@ -88,7 +88,7 @@ impl FreedBytes {
             return false;
         }
         let now = pages::now_ms();
-        if kept <= KEPT + self.learned_by(now) || cfg!(ephemera_weaken = "ring_freed_chunks_keep_pages") {
+        if kept <= KEPT + self.learned_by(now) || weakened!("ring_freed_chunks_keep_pages") {
             self.kept.fetch_add(bytes, Ordering::Relaxed);
             return false;
         }

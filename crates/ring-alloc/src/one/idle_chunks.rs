@@ -23,7 +23,7 @@ const PURGES: usize = if cfg!(any(test, miri)) { 2 } else { 32 };
 /// more. After this call, the caller must check whether the heap's record is free, and drain its
 /// mail if it is. Only one thread at a time may call this function for a heap.
 pub(super) fn purge_chunks<H>(heap: &ChunkHeap, mail: &Mail<Chunk, H>, by: IdleBy) -> Purged {
-    if cfg!(ephemera_weaken = "ring_idle_owners_keep_pages") {
+    if weakened!("ring_idle_owners_keep_pages") {
         return Purged::default();
     }
     let mut lent = mail.lend();
@@ -35,7 +35,7 @@ pub(super) fn purge_chunks<H>(heap: &ChunkHeap, mail: &Mail<Chunk, H>, by: IdleB
     while empties < PURGES && chunks < CHUNKS {
         let Some(chunk) = look(&mut lent) else { break };
         chunks += 1;
-        let weak = cfg!(ephemera_weaken = "ring_live_chunk_is_purged");
+        let weak = weakened!("ring_live_chunk_is_purged");
         // B2: load the front first. The store of the new front published `taken`, which must equal
         // the sum of all frees.
         if !chunk.is_purged() && heap.has_replaced(chunk) && (chunk.is_free_to_purge() || weak) {

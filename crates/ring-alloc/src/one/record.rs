@@ -160,7 +160,7 @@ pub(crate) trait Realm: Copy {
 /// in their next slow path.
 pub(crate) fn clean<R: Realm>(realm: R) {
     let world = realm.world();
-    if !cfg!(ephemera_weaken = "clean_without_epoch") {
+    if !weakened!("clean_without_epoch") {
         world.epoch.raise();
     }
     world.registry.records().for_each(|record| look_after(realm, record));
@@ -283,7 +283,7 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
     }
 
     fn may_rest(&self) -> bool {
-        !self.account().is_limited() || cfg!(ephemera_weaken = "limited_chunks_rest")
+        !self.account().is_limited() || weakened!("limited_chunks_rest")
     }
 
     #[cfg(not(ephemera_loom))]

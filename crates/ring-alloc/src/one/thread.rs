@@ -203,7 +203,7 @@ fn refill_held(
     let block = heap::refill(owner, layout, class, limit);
     // Booking may have emptied chunks of an exited thread, which `refill` keeps for a later
     // allocation. After the release, the record may have no holder, so they would stay held.
-    if matches!(held, Held::Leased(_)) && !cfg!(ephemera_weaken = "lease_keeps_empty_chunks") {
+    if matches!(held, Held::Leased(_)) && !weakened!("lease_keeps_empty_chunks") {
         heap::slow::free_empties(owner);
     }
     held.release();

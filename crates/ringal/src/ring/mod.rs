@@ -274,7 +274,7 @@ impl RingAl {
             // second search finds it. The second search fails only if `asked` and `largest_free`
             // are both 0 and no run has room even for an empty buffer.
             RequestError::Exhausted { largest_free, .. }
-                if largest_free >= asked && !cfg!(ephemera_weaken = "refused_request_searches_once") =>
+                if largest_free >= asked && !weakened!("refused_request_searches_once") =>
             {
                 search(self).ok_or(reason)
             }

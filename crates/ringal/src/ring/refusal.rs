@@ -44,7 +44,7 @@ impl RefusedRequest {
     pub(super) fn stands(&self, need: usize, word: impl Fn(usize) -> Word) -> bool {
         let as_it_was = |&(at, then): &(usize, Word)| {
             let now = word(at);
-            now == then || cfg!(ephemera_weaken = "refusal_by_bit") && now.is_taken()
+            now == then || weakened!("refusal_by_bit") && now.is_taken()
         };
         need >= self.need && self.watched[..self.count].iter().all(as_it_was)
     }

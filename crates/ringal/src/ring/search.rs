@@ -216,7 +216,7 @@ impl Chain {
         while !enough(guard.addr(), longer) && at + longer < self.end {
             let next = self.guard(at + longer);
             let word = next.look();
-            if word.is_taken() && !cfg!(ephemera_weaken = "merge_taken") {
+            if word.is_taken() && !weakened!("merge_taken") {
                 break;
             }
             next.swallow();

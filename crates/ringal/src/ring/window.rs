@@ -115,14 +115,14 @@ impl Chain {
     /// buffers. The caller has found the region at `low` free. A window at the end of the store
     /// does not rest, because the wrap would forget `low`.
     fn rests(&self) -> bool {
-        let at_end = self.head >= self.end && !cfg!(ephemera_weaken = "windows_rest_at_the_end");
+        let at_end = self.head >= self.end && !weakened!("windows_rest_at_the_end");
         if self.probe >= self.head || at_end {
             return false;
         }
-        if !RESTING.contains(&(self.head - self.low)) && !cfg!(ephemera_weaken = "windows_rest_forever") {
+        if !RESTING.contains(&(self.head - self.low)) && !weakened!("windows_rest_forever") {
             return false;
         }
-        !self.guard(self.probe).look().is_taken() || cfg!(ephemera_weaken = "windows_rest_without_bursts")
+        !self.guard(self.probe).look().is_taken() || weakened!("windows_rest_without_bursts")
     }
 
     /// Starts a new pass: moves the head to the start of the store.
@@ -141,7 +141,7 @@ impl Chain {
     /// store.
     pub(super) fn go_back(&mut self, at: usize) {
         self.note_high();
-        if self.frontier == NOWHERE || !cfg!(ephemera_weaken = "frontier_stays") {
+        if self.frontier == NOWHERE || !weakened!("frontier_stays") {
             self.frontier = self.head;
         }
         self.head = at;
@@ -204,7 +204,7 @@ impl Chain {
         if from < self.frontier && self.frontier < to {
             self.frontier = NOWHERE;
         }
-        if from < self.probe && self.probe < to && !cfg!(ephemera_weaken = "merge_keeps_probe") {
+        if from < self.probe && self.probe < to && !weakened!("merge_keeps_probe") {
             self.probe = NOWHERE;
         }
     }

@@ -66,7 +66,7 @@ impl<T> ArenaCore<T> {
     /// This thread can then claim all the slots under any limit that has room for the shard and the
     /// slots.
     pub(super) fn reserve(&self, slots: usize) -> Result<(), Refused> {
-        if slots != 0 && !cfg!(ephemera_weaken = "capacity_without_a_shard") {
+        if slots != 0 && !weakened!("capacity_without_a_shard") {
             self.store().check_capacity(slots)?;
             thread::make_shard(self.store())?;
         }

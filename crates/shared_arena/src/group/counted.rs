@@ -43,14 +43,14 @@ impl PageCounts {
     /// Returns [`Refused`] if the limit or the global allocator refuses the memory for the array.
     #[inline]
     pub(super) fn make(&self, account: &StoreAccount, geometry: &ArenaGeometry) -> Result<(), Refused> {
-        // ORDERING: `SEE`. Pairs with the Release in `StoreAccount::publish_array`.
-        if self.0.load(SEE).is_null() { self.make_array(account, geometry) } else { Ok(()) }
+        // ORDERING: `see_order`. Pairs with the Release in `StoreAccount::publish_array`.
+        if self.0.load(see_order()).is_null() { self.make_array(account, geometry) } else { Ok(()) }
     }
 
     #[cold]
     #[inline(never)]
     fn make_array(&self, account: &StoreAccount, geometry: &ArenaGeometry) -> Result<(), Refused> {
-        account.publish_array(&self.0, geometry.slots, Count::new, (PUBLISH, SEE)).map(drop)
+        account.publish_array(&self.0, geometry.slots, Count::new, (publish_order(), see_order())).map(drop)
     }
 
     /// Frees the array, if the page has one.
@@ -67,11 +67,9 @@ impl PageCounts {
 }
 
 // ORDERING: Release. Pairs with the Acquire in `PageCounts::make`. Publishes: the array.
-const PUBLISH: Ordering =
-    if cfg!(ephemera_weaken = "counts_publish_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+ordering!(publish_order = Release, Relaxed if "counts_publish_relaxed");
 // ORDERING: Acquire. Pairs with the Release in `StoreAccount::publish_array`.
-const SEE: Ordering =
-    if cfg!(ephemera_weaken = "counts_see_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+ordering!(see_order = Acquire, Relaxed if "counts_see_relaxed");
 
 /// Returns the layout of a page's counts. The layout always exists, because a page has at most 63
 /// slots.

@@ -216,11 +216,10 @@ impl PageGroupPtr {
     pub(crate) fn count_down(self, slots: usize) -> bool {
         // ORDERING: AcqRel. Pairs with itself, in `PageGroupPtr::count_down`. Publishes: all
         // accesses to these slots, to the thread whose subtraction reaches zero.
-        const COUNT: Ordering =
-            if cfg!(ephemera_weaken = "arena_out_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
-        // ORDERING: `COUNT`. Pairs with the subtractions of other threads in
+        ordering!(count_order = AcqRel, Relaxed if "arena_out_relaxed");
+        // ORDERING: `count_order`. Pairs with the subtractions of other threads in
         // `PageGroupPtr::count_down`.
-        self.out().fetch_sub(slots, COUNT) == slots
+        self.out().fetch_sub(slots, count_order()) == slots
     }
 
     /// Acts like [`Self::count_down`], but without a read-modify-write. The group must belong to a

@@ -246,7 +246,7 @@ impl ArenaStore {
         enter: fn(&Self) -> Option<Pass<'_>>,
         bind: impl FnOnce(PageGroupPtr),
     ) -> Option<()> {
-        let weak = cfg!(ephemera_weaken = "arena_bind_beside_another");
+        let weak = weakened!("arena_bind_beside_another");
         let pass = if weak { None } else { enter(self) };
         if pass.is_none() && !weak {
             return None;
@@ -365,8 +365,7 @@ impl ArenaStore {
 fn take_off(left: &AtomicUsize, parts: usize) -> bool {
     // ORDERING: AcqRel. Pairs with itself, in `take_off`. Publishes: all accesses to the store, to
     // the thread that frees the store.
-    const PART: Ordering =
-        if cfg!(ephemera_weaken = "arena_left_relaxed") { Ordering::Relaxed } else { Ordering::AcqRel };
-    // ORDERING: `PART`. Pairs with the subtractions of other threads in `take_off`.
-    left.fetch_sub(parts, PART) == parts
+    ordering!(part_order = AcqRel, Relaxed if "arena_left_relaxed");
+    // ORDERING: `part_order`. Pairs with the subtractions of other threads in `take_off`.
+    left.fetch_sub(parts, part_order()) == parts
 }

@@ -67,8 +67,8 @@ impl Segments {
     /// this.
     #[inline]
     pub(super) fn shard(&self, seat: Seat) -> Option<ShardPtr> {
-        // ORDERING: `SEE`. Pairs with the Release in `StoreAccount::publish_array`.
-        let segment = self.0[seat.segment % SEGMENTS].load(SEE);
+        // ORDERING: `see_order`. Pairs with the Release in `StoreAccount::publish_array`.
+        let segment = self.0[seat.segment % SEGMENTS].load(see_order());
         if segment.is_null() {
             return None;
         }
@@ -116,19 +116,19 @@ impl Segments {
 
     fn make_segment(&self, account: &StoreAccount, number: usize) -> Result<*mut SegmentCell, Refused> {
         let head = &self.0[number];
-        // ORDERING: `SEE`. Pairs with the Release in `StoreAccount::publish_array`.
-        let there = head.load(SEE);
+        // ORDERING: `see_order`. Pairs with the Release in `StoreAccount::publish_array`.
+        let there = head.load(see_order());
         if !there.is_null() {
             return Ok(there);
         }
-        account.publish_array(head, FIRST << number, SegmentCell::new, (PUBLISH, SEE))
+        account.publish_array(head, FIRST << number, SegmentCell::new, (publish_order(), see_order()))
     }
 
     /// Returns all shards that this thread sees.
     pub(super) fn shards(&self) -> impl Iterator<Item = ShardPtr> {
         let places = self.0.iter().enumerate().flat_map(|(number, segment)| {
-            // ORDERING: `SEE`. Pairs with the Release in `StoreAccount::publish_array`.
-            let segment = segment.load(SEE);
+            // ORDERING: `see_order`. Pairs with the Release in `StoreAccount::publish_array`.
+            let segment = segment.load(see_order());
             let places = if segment.is_null() { 0 } else { FIRST << number };
             // SAFETY: the segment was published, and has `FIRST << number` cells.
             (0..places).map(move |at| unsafe { place(segment, at) })
@@ -193,11 +193,9 @@ fn segment_layout(number: usize) -> Option<Layout> {
 
 // ORDERING: Release. Pairs with the Acquire in `Segments::shard`, `Segments::make_segment` and
 // `Segments::shards`. Publishes: the initialised segment.
-const PUBLISH: Ordering =
-    if cfg!(ephemera_weaken = "segment_publish_relaxed") { Ordering::Relaxed } else { Ordering::Release };
+ordering!(publish_order = Release, Relaxed if "segment_publish_relaxed");
 // ORDERING: Acquire. Pairs with the Release in `StoreAccount::publish_array`.
-const SEE: Ordering =
-    if cfg!(ephemera_weaken = "segment_see_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+ordering!(see_order = Acquire, Relaxed if "segment_see_relaxed");
 
 #[cfg(test)]
 mod tests {

@@ -25,7 +25,7 @@ use super::pack::{LONGEST, pack, unpack};
 /// The number of operations in a segment.
 pub(super) const SEGMENT: usize = 4096;
 /// The maximum number of operations in memory at the end of a lane that has a file.
-const TAIL: usize = if cfg!(ephemera_weaken = "replay_in_memory") { 1 << 20 } else { 8 } * SEGMENT;
+const TAIL: usize = 8 * SEGMENT;
 
 /// The offset and the length of a segment in the file, in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +61,8 @@ impl Lane {
     /// Appends an operation and returns its index in the lane. If the tail is full, first packs the
     /// tail into the file, and returns an error if the file cannot be written.
     pub(super) fn push(&mut self, op: ProgramOp) -> io::Result<u64> {
-        if let Some(mut file) = self.file.as_deref().filter(|_| self.tail.len() == TAIL) {
+        let is_full = self.tail.len() == TAIL && !weakened!("replay_in_memory");
+        if let Some(mut file) = self.file.as_deref().filter(|_| is_full) {
             let mut bytes = Vec::with_capacity(SEGMENT * LONGEST);
             for ops in self.tail.chunks(SEGMENT) {
                 let first = self.packed();

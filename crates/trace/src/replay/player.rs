@@ -202,10 +202,7 @@ impl<'a, A: GlobalAlloc + Sync> Player<'a, A> {
             let slot = &self.slots[op.slot as usize];
             // ORDERING: Acquire. Pairs with the Release in `Player::ops`: this thread sees the
             // block and its contents.
-            if op.wait > 0
-                && !cfg!(ephemera_weaken = "replay_no_wait")
-                && slot.generation.load(Acquire) != op.wait
-            {
+            if op.wait > 0 && !weakened!("replay_no_wait") && slot.generation.load(Acquire) != op.wait {
                 wait_for(waited, &self.broken, || slot.generation.load(Acquire) == op.wait);
             }
             let layout = op.layout();

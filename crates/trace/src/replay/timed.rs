@@ -41,7 +41,7 @@ impl Timed {
         let ratio = ratio(logs, seed);
         let verdict = stats::verdict(&ratio, floor);
         let mut timed = Self { ratio, verdict, ns, swayed: None };
-        if verdict == Verdict::Same && !cfg!(ephemera_weaken = "replay_silent_outliers") {
+        if verdict == Verdict::Same && !weakened!("replay_silent_outliers") {
             timed.swayed = Swayed::of(logs, ratio.mid.ln(), floor, seed);
         }
         timed

@@ -110,7 +110,7 @@ unsafe fn shrink_at_the_limit(
 ) -> Result<NonNull<u8>, AllocError> {
     if let (Some(class), Some(other)) = (class::any(old), class::any(new)) {
         let fits = class::unit_size(class) == class::unit_size(other)
-            && (class::stride(other) <= class::stride(class) || cfg!(ephemera_weaken = "longer_class_stays"));
+            && (class::stride(other) <= class::stride(class) || weakened!("longer_class_stays"));
         if fits && block.addr().get() % new.align() == 0 {
             // SAFETY: the caller passes a live block of layout `old`, which has this class.
             return Ok(unsafe { shrink_in_place(block, class, (old, new)) });

@@ -13,6 +13,15 @@ use crate::heap;
 use crate::local_frees::Reach;
 use crate::threads::{Family, ThisCell};
 
+/// Returns the small class of a layout, if it has one.
+#[inline(always)]
+fn small_class(layout: Layout) -> Option<usize> {
+    if weakened!("class_ignores_alignment") {
+        return class::of(Layout::array::<u8>(layout.size()).unwrap_or(layout));
+    }
+    class::of(layout)
+}
+
 /// Allocates an uninitialised block.
 ///
 /// # Errors
@@ -23,7 +32,7 @@ use crate::threads::{Family, ThisCell};
 /// `cell` and `family` belong to the same pooled allocator.
 #[inline]
 pub unsafe fn allocate(cell: ThisCell, family: &'static Family, layout: Layout) -> BlockResult {
-    let slot = match class::of(layout) {
+    let slot = match small_class(layout) {
         // SAFETY: `cell` and `family` belong to one allocator, and the class is the layout's.
         Some(class) => unsafe { allocate_in(cell.heaps(), family, layout, class) }?,
         // SAFETY: `cell` and `family` belong to one allocator.
@@ -42,7 +51,7 @@ pub unsafe fn allocate(cell: ThisCell, family: &'static Family, layout: Layout) 
 /// `cell` and `family` belong to the same pooled allocator.
 #[inline]
 pub unsafe fn allocate_zeroed(cell: ThisCell, family: &'static Family, layout: Layout) -> BlockResult {
-    let Some(class) = class::of(layout) else {
+    let Some(class) = small_class(layout) else {
         // SAFETY: `cell` and `family` belong to one allocator.
         let block = unsafe { medium::allocate_zeroed(cell.heaps(), family, layout) }?;
         return Ok(block_of(block, layout));
@@ -61,7 +70,7 @@ pub unsafe fn allocate_zeroed(cell: ThisCell, family: &'static Family, layout: L
 /// allocator, and `layout` fits it.
 #[inline]
 pub unsafe fn deallocate(cell: ThisCell, family: &'static Family, block: NonNull<u8>, layout: Layout) {
-    let Some(class) = class::of(layout) else {
+    let Some(class) = small_class(layout) else {
         // SAFETY: the caller passes a live block of this layout, which has no small class.
         return unsafe { medium::deallocate(cell.heaps(), family, block, layout) };
     };

@@ -112,7 +112,7 @@ pub(crate) unsafe fn give<E: AllocEnv>(
 #[inline]
 pub(crate) unsafe fn give_known(heap: &UnitHeap, unit: UnitPtr, block: NonNull<u8>) -> bool {
     let local = if unit.as_ptr() == heap.front.get() { &heap.local } else { unit.local() };
-    if local.until.get() == 1 && !cfg!(ephemera_weaken = "known_units_are_never_looked_at") {
+    if local.until.get() == 1 && !weakened!("known_units_are_never_looked_at") {
         // The heap's own `until` is not a count of frees to wait for, and may have reached 1. This
         // branch resets it, even if the block is not in the front.
         heap.local.until.set(NEVER);

@@ -93,7 +93,7 @@ impl UnitHeap {
     /// aside. Returns the size of the front in bytes, or `None` if the front does not stay aside.
     pub(super) fn leave_front_aside(&self, most: usize) -> Option<usize> {
         let unit = self.front_aside()?;
-        if !self.local.free.get().is_null() && !cfg!(ephemera_weaken = "freed_slots_are_not_set_aside") {
+        if !self.local.free.get().is_null() && !weakened!("freed_slots_are_not_set_aside") {
             self.take_front_back(unit);
             return self.set_front_aside(most);
         }
@@ -106,7 +106,7 @@ impl UnitHeap {
     fn take_front_back(&self, unit: UnitPtr) {
         let aside = unit.free().replace(ptr::null_mut());
         match linked(self.local.free.get()).last() {
-            Some(_) if cfg!(ephemera_weaken = "slots_aside_are_lost") => {}
+            Some(_) if weakened!("slots_aside_are_lost") => {}
             // SAFETY: H1: the caller owns the heap. H3: the last linked slot is free, and links to
             // nothing.
             Some(last) => unsafe { write_link(last, aside) },
@@ -123,7 +123,7 @@ impl UnitHeap {
         if let Some(unit) = self.front_aside() {
             self.take_front_back(unit);
             let has_free = !self.local.free.get().is_null() || self.cursor.get() != self.end.get();
-            let counts = !cfg!(ephemera_weaken = "inherited_fronts_do_not_count");
+            let counts = !weakened!("inherited_fronts_do_not_count");
             if has_free && counts && !env.is_current(unit.birth()) {
                 unit.set_birth(env.count_unit(self.front_bytes(unit)));
                 self.scope_of_front.set(FrontScope::Earlier);
@@ -150,7 +150,7 @@ impl UnitHeap {
             self.take_front_back(unit);
         }
         let (mut free, slots) = (self.free_in_front(), unit.slots());
-        if cfg!(ephemera_weaken = "front_counts_the_unbooked") {
+        if weakened!("front_counts_the_unbooked") {
             free += unit.unbooked();
         }
         env.add_live(slots - free);
@@ -175,7 +175,7 @@ impl UnitHeap {
     #[inline]
     fn awaited_frees(&self, slots: usize) -> usize {
         let most = slots.div_ceil(SHARE);
-        if self.units_len.get() < LARGE_HEAP || cfg!(ephemera_weaken = "large_heaps_await_an_eighth") {
+        if self.units_len.get() < LARGE_HEAP || weakened!("large_heaps_await_an_eighth") {
             most
         } else {
             most.min((slots / LARGE_HEAP_SHARE).max(LEAST_FREES))

@@ -38,7 +38,7 @@ use crate::unit::{Unit, UnitPtr};
 
 /// The size, in bytes, of the largest unit from which a heap hosts a slot. A guest pins its unit
 /// until an allocation takes the guest, or until the heap dismisses it.
-const LARGEST_UNIT: usize = if cfg!(ephemera_weaken = "guests_of_any_size") { usize::MAX } else { 64 << 10 };
+const LARGEST_UNIT: usize = 64 << 10;
 
 /// The divisor that defines sparse units: less than 1/`SPARSE` of their slots are live.
 const SPARSE: usize = 4;
@@ -74,7 +74,8 @@ impl UnitHeap {
     #[inline]
     pub(super) fn open_to_guests<E: PoolEnv>(&self, env: E) {
         let is_used_up = self.cursor.get() == self.end.get();
-        if is_used_up && self.spec.unit <= LARGEST_UNIT && env.may_host() && self.guests.begins() {
+        let pays = self.spec.unit <= LARGEST_UNIT || weakened!("guests_of_any_size");
+        if is_used_up && pays && env.may_host() && self.guests.begins() {
             self.direct.set(ptr::null());
         }
     }
@@ -86,7 +87,7 @@ impl UnitHeap {
     pub(super) fn makes_room<E: PoolEnv>(&self, env: E) -> bool {
         let first = self.local.free.get();
         if self.is_hosting() {
-            return first.is_null() || cfg!(ephemera_weaken = "guests_of_any_number");
+            return first.is_null() || weakened!("guests_of_any_number");
         }
         // If the free list is empty, `behind` would stay null, as in a heap that does not host.
         if self.is_closed_to_guests() || first.is_null() || !env.may_host() {
@@ -102,7 +103,7 @@ impl UnitHeap {
     pub(super) fn close_if_sparse<E: PoolEnv>(&self, env: E, unit: UnitPtr) {
         self.guests.inspected();
         let is_sparse = unit.live() < unit.slots() / SPARSE;
-        if is_sparse && !cfg!(ephemera_weaken = "guests_of_sparse_units") {
+        if is_sparse && !weakened!("guests_of_sparse_units") {
             self.guests.pause_for_sparse_units();
             self.dismiss_guest(env);
         } else if !env.may_host() {
@@ -129,7 +130,7 @@ impl UnitHeap {
 
     /// Returns the guest, if there is one. Only the owner may call this.
     pub(crate) fn guest(&self) -> Option<NonNull<u8>> {
-        let is_hosting = self.is_hosting() && !cfg!(ephemera_weaken = "guests_count_as_live");
+        let is_hosting = self.is_hosting() && !weakened!("guests_count_as_live");
         let mut slots = linked(if is_hosting { self.local.free.get() } else { ptr::null_mut() });
         slots.find_map(|slot| NonNull::new(slot).filter(|&slot| !self.is_in_front(slot)))
     }
@@ -164,7 +165,7 @@ impl UnitHeap {
     #[inline(never)]
     fn dismiss<E: PoolEnv>(&self, env: E) {
         let (mut all, mut guest) = (self.behind.get(), None);
-        if cfg!(ephemera_weaken = "slots_behind_are_lost") {
+        if weakened!("slots_behind_are_lost") {
             all = ptr::null_mut();
         }
         let mut at = self.local.free.get();
@@ -182,7 +183,7 @@ impl UnitHeap {
         }
         self.local.free.set(all);
         self.close_to_guests();
-        let Some(guest) = guest.filter(|_| !cfg!(ephemera_weaken = "guests_are_lost")) else { return };
+        let Some(guest) = guest.filter(|_| !weakened!("guests_are_lost")) else { return };
         // SAFETY: units are aligned to their mask, start with a `Unit`, and were exposed when they
         // were created. The unit counts its guest as live, so the unit is not freed (H4).
         let header = unsafe { header_of::<Unit>(guest, self.spec.unit) };

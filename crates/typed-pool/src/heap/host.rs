@@ -71,9 +71,9 @@ impl UnitHeap {
         // SAFETY: this function has the same contract. The unit still counts this slot as live
         // (H5), so the unit is not freed (H4). `close_if_sparse` does not install a front.
         unsafe { self.host_or_give(env, unit, block, freed) };
-        if !cfg!(ephemera_weaken = "guests_replace_the_slow_path") {
+        if !weakened!("guests_replace_the_slow_path") {
             env.visit();
-            if !cfg!(ephemera_weaken = "inspections_count_no_front") {
+            if !weakened!("inspections_count_no_front") {
                 note_new_front(env);
             }
         }

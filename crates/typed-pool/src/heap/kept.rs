@@ -45,7 +45,7 @@ impl KeptUnits {
 
     #[inline]
     pub(super) fn learned(&self) -> usize {
-        if cfg!(ephemera_weaken = "learned_units_first") { 0 } else { self.learned.get() }
+        if weakened!("learned_units_first") { 0 } else { self.learned.get() }
     }
 
     /// Counts one more unit that the heap learned to keep.
@@ -119,7 +119,7 @@ impl KeptUnits {
         if self.rests.get() {
             unneeded = unneeded.min(units.saturating_sub(resting));
         }
-        if !cfg!(ephemera_weaken = "learned_units_stay") {
+        if !weakened!("learned_units_stay") {
             self.surplus.set(unneeded.min(self.learned.get()));
         }
         self.fronts.set(0);

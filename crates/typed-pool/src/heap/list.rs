@@ -229,7 +229,7 @@ impl UnitHeap {
             unit.set_state(UnitState::Partial);
             return false;
         }
-        if cfg!(ephemera_weaken = "purged_links_are_followed") {
+        if weakened!("purged_links_are_followed") {
             unit.claim().renew();
         } else {
             unit.rebuild(self.spec);

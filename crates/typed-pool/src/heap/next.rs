@@ -36,7 +36,7 @@ fn pop_queue<E: PoolEnv>(env: E) -> Option<UnitPtr> {
 /// pool before it refused a request. This function dismisses the guest first, because the guest's
 /// unit could otherwise become empty after it was chosen as the next front.
 pub(super) fn take_scraped<E: PoolEnv>(env: E) -> Option<UnitPtr> {
-    if !cfg!(ephemera_weaken = "units_are_taken_before_their_guest") {
+    if !weakened!("units_are_taken_before_their_guest") {
         env.heap().dismiss_guest(env);
     }
     env.heap().scrape();

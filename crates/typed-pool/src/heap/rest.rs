@@ -34,6 +34,6 @@ impl UnitHeap {
     /// to let its units rest.
     #[inline]
     pub(super) fn units_for_rest(&self) -> usize {
-        if cfg!(ephemera_weaken = "growth_has_no_bound") { usize::MAX } else { REST / self.spec.unit }
+        if weakened!("growth_has_no_bound") { usize::MAX } else { REST / self.spec.unit }
     }
 }

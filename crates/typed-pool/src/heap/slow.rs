@@ -38,7 +38,7 @@ pub(crate) fn refill<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, Al
             return heap.take(size).ok_or(AllocError);
         }
     }
-    let uses_all = heap.kept.has_resting() && !cfg!(ephemera_weaken = "resting_units_stay");
+    let uses_all = heap.kept.has_resting() && !weakened!("resting_units_stay");
     let stay = if uses_all { 0 } else { heap.kept.learned() };
     match install_next(env, size, stay) {
         Some(slot) => Ok(slot),
@@ -116,7 +116,7 @@ fn request_units<E: AllocEnv>(env: E) -> Result<UnitPtr, AllocError> {
         if let Some(unit) = next_front(env, 0) {
             return Ok(unit);
         }
-        if !cfg!(ephemera_weaken = "trims_shorten_no_request") {
+        if !weakened!("trims_shorten_no_request") {
             slots = heap.next_chunk().0;
         }
     }

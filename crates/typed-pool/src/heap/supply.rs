@@ -77,7 +77,7 @@ fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr, emptied: Emptied) {
         if !give_back(env, unit, UnitList::remove) {
             return keep_empty(env, unit);
         }
-        if heap.empties_len.get() > heap.keep.get() && !cfg!(ephemera_weaken = "surplus_stays") {
+        if heap.empties_len.get() > heap.keep.get() && !weakened!("surplus_stays") {
             surplus = heap.pop_empty();
         }
     }
@@ -265,7 +265,7 @@ pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize, left: LeftUnits) -> 
     env.book_mail();
     let heap = env.heap();
     heap.owned.write();
-    if !cfg!(ephemera_weaken = "fronts_aside_keep_a_guest") {
+    if !weakened!("fronts_aside_keep_a_guest") {
         heap.dismiss_guest(env);
     }
     let mut aside = if left.aside { heap.set_front_aside(most) } else { None };
@@ -273,7 +273,7 @@ pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize, left: LeftUnits) -> 
         aside = aside.or_else(|| heap.leave_front_aside(most));
     }
     if aside.is_none() {
-        if !cfg!(ephemera_weaken = "inherited_fronts_count_to_the_end") {
+        if !weakened!("inherited_fronts_count_to_the_end") {
             heap.disown_front(env);
         }
         heap.give_up_front(env);
@@ -283,7 +283,7 @@ pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize, left: LeftUnits) -> 
     // finished scope, because a finished scope counts the slots of its fronts, which takes longer
     // for long units.
     let units = heap.units_len.get();
-    if units == 0 && !cfg!(ephemera_weaken = "unused_classes_stay_grown") {
+    if units == 0 && !weakened!("unused_classes_stay_grown") {
         heap.grown.set(0);
     } else if left.aside {
         heap.grown.set(heap.grown.get().max(units));

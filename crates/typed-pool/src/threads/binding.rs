@@ -76,7 +76,7 @@ fn with_record<R>(work: impl FnOnce(&Held<PoolRecord>) -> R) -> Option<R> {
 /// `work` failed.
 fn run_then_release<R>(held: Held<PoolRecord>, work: impl FnOnce(&Held<PoolRecord>) -> R) -> R {
     let result = work(&held);
-    if !cfg!(ephemera_weaken = "momentary_lease_ends_without_a_look") {
+    if !weakened!("momentary_lease_ends_without_a_look") {
         held.release();
     }
     result

@@ -93,7 +93,7 @@ impl Bundle {
     pub(super) fn follows(&self, group: NonNull<SlotGroup>) -> bool {
         let last = self.last.get();
         self.last.set(group.addr().get());
-        last == group.addr().get() || cfg!(ephemera_weaken = "bundle_opens_for_each_group")
+        last == group.addr().get() || weakened!("bundle_opens_for_each_group")
     }
 
     /// Opens the closed bundle with a slot that the caller is freeing. The bundle must be that of
@@ -109,7 +109,7 @@ impl Bundle {
     #[inline]
     pub(super) fn take(&self) -> Option<TakenSlots> {
         let group = NonNull::new(self.group.get())?;
-        if !cfg!(ephemera_weaken = "bundle_stays_open") {
+        if !weakened!("bundle_stays_open") {
             self.group.set(ptr::null_mut());
         }
         // SAFETY: T1: `open` stored a heap, and heaps are never freed.

@@ -78,9 +78,7 @@ pub(super) fn purge_units(heap: &ThreadHeap, by: IdleBy) -> Purged {
 /// hint.
 fn seems_free(unit: UnitPtr) -> bool {
     // Builds that weaken the check after the claim skip this one, which would hide the weakening.
-    let controlled =
-        cfg!(any(ephemera_weaken = "bits_before_live", ephemera_weaken = "observe_word_relaxed"));
-    controlled || unit.all_free()
+    weakened!("bits_before_live" | "observe_word_relaxed") || unit.all_free()
 }
 
 /// Returns the pages of a unit's slots to the operating system. The unit counts as purged even if

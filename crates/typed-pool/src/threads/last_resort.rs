@@ -36,16 +36,16 @@ pub(super) unsafe fn make_room(heaps: Heaps<'_>) {
     let all = trim() || (0..waits).any(|_| wait_for_walkers(trim));
     waited.set(usize::from(!all));
     let looked = &memory.looked;
-    if spares == Some(looked.get()) && !cfg!(ephemera_weaken = "refusal_is_forgotten") {
+    if spares == Some(looked.get()) && !weakened!("refusal_is_forgotten") {
         // A running thread may have an empty front, which `spares` does not count, so this thread
         // asks the others to trim again. The request costs one read-modify-write.
-        if !cfg!(ephemera_weaken = "refusal_asks_once") {
+        if !weakened!("refusal_asks_once") {
             heaps.ask_others_to_trim();
         }
         // If the thread is in a scope, it may have freed blocks of its other tables since the last
         // search.
         #[cfg(not(ephemera_loom))]
-        if !cfg!(ephemera_weaken = "refusal_trims_one_table") {
+        if !weakened!("refusal_trims_one_table") {
             this_thread::trim_outside(family);
         }
         return;
@@ -59,7 +59,7 @@ pub(super) unsafe fn make_room(heaps: Heaps<'_>) {
 /// thread would search once in each scope that it enters.
 fn heap_that_remembers(heaps: Heaps<'_>) -> &ThreadHeap {
     #[cfg(not(ephemera_loom))]
-    if heaps.first().ledger().is_some() && !cfg!(ephemera_weaken = "each_scope_searches") {
+    if heaps.first().ledger().is_some() && !weakened!("each_scope_searches") {
         if let Some(own) = this_thread::own_heaps(heaps.family()) {
             return own.first();
         }
@@ -86,7 +86,7 @@ fn wait_for_walkers(trim: impl Fn() -> bool) -> bool {
 fn make_room_elsewhere(family: &Family, trimmed: Option<Heaps<'_>>) {
     #[cfg(all(test, not(ephemera_loom)))]
     family.looks.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
-    if !cfg!(ephemera_weaken = "refusal_asks_nobody") {
+    if !weakened!("refusal_asks_nobody") {
         match trimmed {
             Some(heaps) => heaps.ask_others_to_trim(),
             None => family.epoch.raise(),
@@ -104,7 +104,7 @@ pub(super) fn trim_free_records(family: &Family) {
     for record in family.records() {
         if let Some(ledger) = record.data().ledger() {
             ledger.forget_streak();
-            if !cfg!(ephemera_weaken = "trims_miss_held_scopes") {
+            if !weakened!("trims_miss_held_scopes") {
                 lease_end::end_scope(record);
                 continue;
             }

@@ -14,8 +14,7 @@ use crate::heap::supply::LeftUnits;
 // ORDERING: Acquire. Pairs with the fence that separates a push from `mark_mail`: this thread sees
 // the pushes of all threads that marked the record, because each exchange continues the earlier
 // release sequences.
-const UNMARK: Ordering =
-    if cfg!(ephemera_weaken = "mail_unmark_relaxed") { Ordering::Relaxed } else { Ordering::Acquire };
+ordering!(unmark_order = Acquire, Relaxed if "mail_unmark_relaxed");
 
 /// Releases a lease, then drains the inboxes if they have mail, because a thread that pushed while
 /// the record was held left the drain to the holder. Also frees the empty units that holders left
@@ -39,7 +38,7 @@ pub(super) fn leave_scope(lease: Lease<'_, PoolRecord>) {
             note_fronts(heaps);
         }
     }
-    if !cfg!(ephemera_weaken = "scope_is_left_without_a_look") {
+    if !weakened!("scope_is_left_without_a_look") {
         release(lease);
     }
 }
@@ -51,7 +50,7 @@ pub(super) fn leave_scope(lease: Lease<'_, PoolRecord>) {
 #[inline(never)]
 fn note_fronts(heaps: Heaps<'_>) {
     let has_front = heaps.used().any(|heap| heap.heap.has_front());
-    if has_front && !cfg!(ephemera_weaken = "fronts_left_are_no_spares") {
+    if has_front && !weakened!("fronts_left_are_no_spares") {
         heaps.family().account().spare();
     }
 }
@@ -66,7 +65,7 @@ pub(super) fn trim_record(record: &Record<PoolRecord>) {
     record.data().rest.set(usize::from(rest));
     #[cfg(not(ephemera_loom))]
     record.data().pushed.forget();
-    if !cfg!(ephemera_weaken = "ended_thread_keeps_spans") {
+    if !weakened!("ended_thread_keeps_spans") {
         record.data().spans.clear();
     }
 }
@@ -95,7 +94,7 @@ pub(super) fn trim_rest(record: &Record<PoolRecord>) {
         let Some(lease) = record.try_lease() else { return };
         data.ended.store(0, Ordering::Relaxed);
         trim_record(record);
-        if cfg!(ephemera_weaken = "scope_ends_without_a_look") {
+        if weakened!("scope_ends_without_a_look") {
             return;
         }
         lease.release(has_mail, drain);
@@ -134,7 +133,7 @@ pub(super) fn end_scope_keeping(record: &Record<PoolRecord>, mut bytes: usize, l
 /// trimmed the record since then.
 #[inline]
 fn has_ended(data: &PoolRecord) -> bool {
-    data.ended.load(Ordering::Relaxed) != 0 && !cfg!(ephemera_weaken = "ended_scope_is_not_trimmed")
+    data.ended.load(Ordering::Relaxed) != 0 && !weakened!("ended_scope_is_not_trimmed")
 }
 
 /// Frees the empty units of a scope's record, at the end of the scope or because a thread trims the
@@ -144,7 +143,7 @@ pub(super) fn end_scope(record: &Record<PoolRecord>) {
     // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either the holder sees
     // `ended`, or this thread sees a free record.
     fence(Ordering::SeqCst);
-    if cfg!(ephemera_weaken = "ended_scope_is_not_trimmed") {
+    if weakened!("ended_scope_is_not_trimmed") {
         if let Some(lease) = record.try_lease() {
             trim_record(record);
             release(lease);
@@ -163,7 +162,7 @@ pub(super) fn drain_free_record(heap: &ThreadHeap) {
     if record.data().is_of_scope() {
         mark_mail(record.data());
     }
-    if record.is_free() && !cfg!(ephemera_weaken = "push_without_a_look") {
+    if record.is_free() && !weakened!("push_without_a_look") {
         record.look_after(has_mail, drain);
         trim_rest(record);
     }
@@ -174,14 +173,14 @@ pub(super) fn drain_free_record(heap: &ThreadHeap) {
 #[cold]
 #[inline(never)]
 fn mark_mail(data: &PoolRecord) {
-    if cfg!(ephemera_weaken = "mail_mark_is_stored") {
+    if weakened!("mail_mark_is_stored") {
         data.mailed.store(1, Ordering::Relaxed);
-    } else if !cfg!(ephemera_weaken = "scope_has_no_mail_mark") {
+    } else if !weakened!("scope_has_no_mail_mark") {
         // Relaxed: the fence before this call publishes the push to the Acquire in `drain`. This is
         // an exchange because a store would end the release sequence of another thread's mark.
         data.mailed.swap(1, Ordering::Relaxed);
     }
-    if !cfg!(ephemera_weaken = "mail_mark_without_fence") {
+    if !weakened!("mail_mark_without_fence") {
         // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either the thread that
         // releases the record sees the mark, or this thread sees that the record is free.
         fence(Ordering::SeqCst);
@@ -214,10 +213,10 @@ fn any_has_mail(data: &PoolRecord) -> bool {
 /// allocates from it.
 pub(super) fn drain(record: &Record<PoolRecord>) {
     let mailed = &record.data().mailed;
-    if mailed.load(Ordering::Relaxed) != 0 && !cfg!(ephemera_weaken = "mail_is_unmarked_last") {
-        // ORDERING: `UNMARK`. Pairs with the fence before `mark_mail`. A later push marks the
+    if mailed.load(Ordering::Relaxed) != 0 && !weakened!("mail_is_unmarked_last") {
+        // ORDERING: `unmark_order`. Pairs with the fence before `mark_mail`. A later push marks the
         // record again.
-        mailed.swap(0, UNMARK);
+        mailed.swap(0, unmark_order());
     }
     for heap in Heaps::of_record(record).flat_map(Heaps::used) {
         if heap.has_mail() {
@@ -229,7 +228,7 @@ pub(super) fn drain(record: &Record<PoolRecord>) {
             }
         }
     }
-    if cfg!(ephemera_weaken = "mail_is_unmarked_last") {
+    if weakened!("mail_is_unmarked_last") {
         mailed.store(0, Ordering::Relaxed);
     }
 }

@@ -163,7 +163,7 @@ impl Ledger {
         };
         self.usual.store(next, Ordering::Relaxed);
         let is_burst = peak / BURST > usual.max(BURST_LEAST / BURST);
-        (is_burst && !cfg!(ephemera_weaken = "scopes_keep_bursts")).then_some(peak)
+        (is_burst && !weakened!("scopes_keep_bursts")).then_some(peak)
     }
 
     /// Resets the count of ended scopes. The caller must free the units that those scopes left.
@@ -192,7 +192,7 @@ impl Ledger {
 
     #[cold]
     fn may_trim(&self) -> bool {
-        let trims = if cfg!(ephemera_weaken = "empty_units_exceed_the_limit") { 0 } else { TRIMS };
+        let trims = if weakened!("empty_units_exceed_the_limit") { 0 } else { TRIMS };
         !self.is_over() && self.trims.fetch_add(1, Ordering::Relaxed) < trims
     }
 

@@ -65,7 +65,7 @@ impl<'w> Heaps<'w> {
         let offset = heap.addr().wrapping_sub(self.as_ptr().addr());
         // An owner word with a tag is not the address of a heap.
         let is_heap = offset < CLASSES * size_of::<ThreadHeap>() && offset % size_of::<ThreadHeap>() == 0;
-        if !is_heap && !cfg!(ephemera_weaken = "known_units_are_own") {
+        if !is_heap && !weakened!("known_units_are_own") {
             return None;
         }
         // SAFETY: T1: the address is that of a heap of this table, which is never freed.
@@ -138,7 +138,7 @@ unsafe impl PoolEnv for HeapOwner<'_> {
     /// which scope a freed slot counts for.
     #[inline]
     fn serves(&self, birth: u64) -> bool {
-        let shared = cfg!(ephemera_weaken = "counting_scopes_share_units");
+        let shared = weakened!("counting_scopes_share_units");
         self.heap.ledger().is_none_or(|ledger| shared || !ledger.is_counting() || ledger.is_current(birth))
     }
 
@@ -151,7 +151,7 @@ unsafe impl PoolEnv for HeapOwner<'_> {
     /// a guest would pin.
     #[inline]
     fn may_host(&self) -> bool {
-        !self.account().is_limited() || cfg!(ephemera_weaken = "limited_heaps_host")
+        !self.account().is_limited() || weakened!("limited_heaps_host")
     }
 
     /// Returns `false` under a limit and in a scope, because a limit and the figures of a scope
@@ -161,7 +161,7 @@ unsafe impl PoolEnv for HeapOwner<'_> {
     #[inline]
     fn may_rest(&self) -> bool {
         let is_unwatched = self.heap.ledger().is_none() && !self.account().is_limited();
-        (is_unwatched || cfg!(ephemera_weaken = "limited_heaps_rest")) && self.heap.record().is_bound()
+        (is_unwatched || weakened!("limited_heaps_rest")) && self.heap.record().is_bound()
     }
 
     /// Books the remote frees of the heap. If the thread leases the record only for a moment, no

@@ -51,8 +51,7 @@ fn publish_taken(taken: &TakenSlots) {
 /// Publishes the remote frees that wait in this thread's bundle.
 #[inline]
 pub(super) fn publish_own() {
-    if let Some(bundle) = bundle::current().filter(|_| !cfg!(ephemera_weaken = "slow_path_publishes_nothing"))
-    {
+    if let Some(bundle) = bundle::current().filter(|_| !weakened!("slow_path_publishes_nothing")) {
         publish_bundle(bundle);
     }
 }
@@ -87,7 +86,7 @@ impl Tenant for Bundle {
     fn enter(&self) {}
 
     fn leave(record: &'static Record<Self>) {
-        if !cfg!(ephemera_weaken = "ended_thread_keeps_its_bundle") {
+        if !weakened!("ended_thread_keeps_its_bundle") {
             publish_bundle(record.data());
         }
     }

@@ -98,8 +98,7 @@ unsafe fn give_past_bundle(group: SlotGroupPtr, bit: u64) {
 
 /// The size, in bytes, of the largest unit whose freed slots may wait in a bundle. Models allow
 /// every unit, because their slots are large.
-const LARGEST_UNIT: usize =
-    if cfg!(any(ephemera_loom, ephemera_weaken = "bundle_of_any_size")) { UNIT_MAX } else { UNIT_MIN };
+const LARGEST_UNIT: usize = if cfg!(ephemera_loom) { UNIT_MAX } else { UNIT_MIN };
 
 /// Returns whether slots of this group may wait in a bundle: an earlier free to the group still
 /// waits for a running owner, the unit is not large, and neither a limit nor a figure of a scope
@@ -108,11 +107,11 @@ const LARGEST_UNIT: usize =
 /// An owner that has already booked the earlier free probably waits for the next one too, so this
 /// thread publishes the next free at once.
 fn may_wait(heap: &ThreadHeap, group: SlotGroupPtr) -> bool {
-    let is_served = heap.record().is_bound() && group.awaits_owner();
-    let is_unwatched = heap.ledger().is_none() && !heap.family().account().is_limited();
-    heap.heap.spec().unit <= LARGEST_UNIT
-        && (is_served || cfg!(ephemera_weaken = "slots_of_ended_threads_wait"))
-        && (is_unwatched || cfg!(ephemera_weaken = "limited_slots_wait"))
+    let is_small = heap.heap.spec().unit <= LARGEST_UNIT || weakened!("bundle_of_any_size");
+    let awaits = heap.record().is_bound() && group.awaits_owner();
+    let is_served = awaits || weakened!("slots_of_ended_threads_wait");
+    let is_watched = heap.ledger().is_some() || heap.family().account().is_limited();
+    is_small && is_served && (!is_watched || weakened!("limited_slots_wait"))
 }
 
 /// Counts a free of a counting scope's slot in a unit with this birth.

@@ -295,9 +295,9 @@ impl ScopeHeaps {
         // without a record has no such hook, so its heaps do not keep any units.
         let is_bound = local::bound::<PoolRecord>().is_some();
         let keeps = !counting && is_bound && self.ledger.note_end(STREAK) && place().is_empty();
-        let keeps = keeps && !cfg!(ephemera_weaken = "scopes_keep_no_units");
+        let keeps = keeps && !weakened!("scopes_keep_no_units");
         if keeps {
-            let stays = cfg!(ephemera_weaken = "units_that_no_scope_uses_stay");
+            let stays = weakened!("units_that_no_scope_uses_stay");
             let units = LeftUnits { aside, unused: self.ledger.birth() % UNUSED_EVERY != 0 || stays };
             let end = |left, record| lease_end::end_scope_keeping(record, left, units);
             self.records().fold(KEPT_BYTES, end);

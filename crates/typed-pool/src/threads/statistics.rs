@@ -40,7 +40,7 @@ fn gather_record(stats: &mut Stats, heaps: Heaps<'_>, owned: bool) {
             // that releases the record sees that this walk is over, or this thread sees the units
             // that the other thread left.
             fence(Ordering::SeqCst);
-            if !cfg!(ephemera_weaken = "walker_leaves_the_rest") {
+            if !weakened!("walker_leaves_the_rest") {
                 trim_rest(record);
             }
         }

@@ -88,7 +88,7 @@ impl<'w> Heaps<'w> {
     #[inline]
     pub(super) fn mark_used(self, heap: usize) {
         let used = &self.first().used;
-        if !cfg!(ephemera_weaken = "heaps_are_not_marked") {
+        if !weakened!("heaps_are_not_marked") {
             used.set(used.get() | 1 << heap);
         }
     }
@@ -192,7 +192,7 @@ impl<'w> Heaps<'w> {
     pub(super) fn gather(self, stats: &mut Stats, owned: bool) {
         self.used().for_each(|heap| {
             let bundles = || bundle::all().filter(|bundle| bundle.is_open_for(heap));
-            let any = bundles().next().is_some() && !cfg!(ephemera_weaken = "statistics_ignore_bundles");
+            let any = bundles().next().is_some() && !weakened!("statistics_ignore_bundles");
             let size = heap.heap.spec().unit;
             let waiting = |unit| match any {
                 true => bundles().map(|bundle| bundle.slots_of(unit, size)).sum(),

@@ -32,7 +32,7 @@ impl TaggedSum {
     /// may call this, so no other scope begins during the call.
     pub(super) fn add(&self, more: usize) -> usize {
         let more = (more as u64) << TAG_BITS;
-        let before = if cfg!(ephemera_weaken = "scope_adds_in_two_steps") {
+        let before = if weakened!("scope_adds_in_two_steps") {
             let before = self.0.load(Ordering::Relaxed);
             self.0.store(before.wrapping_add(more), Ordering::Relaxed);
             before
@@ -57,7 +57,7 @@ impl TaggedSum {
     fn change_for(&self, birth: u64, new: impl Fn(u64) -> u64) {
         let exchange =
             |old, new| self.0.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed);
-        let is_of = |word: u64| (word ^ birth) & TAG == 0 || cfg!(ephemera_weaken = "sums_have_no_tag");
+        let is_of = |word: u64| (word ^ birth) & TAG == 0 || weakened!("sums_have_no_tag");
         change_if(self.0.load(Ordering::Relaxed), exchange, |word| is_of(word).then(|| new(word)));
     }
 

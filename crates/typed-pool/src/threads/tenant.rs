@@ -29,7 +29,7 @@ impl Tenant for PoolRecord {
     fn leave(record: &'static Record<Self>) {
         lease_end::trim_record(record);
         scopes::trim_place(true);
-        if cfg!(ephemera_weaken = "cells_keep_the_record") {
+        if weakened!("cells_keep_the_record") {
             return;
         }
         for heaps in Heaps::of_record(record) {

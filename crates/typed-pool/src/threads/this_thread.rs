@@ -47,14 +47,14 @@ fn scopes(family: &Family) -> impl Iterator<Item = &'static Record<PoolRecord>> 
 
 /// Returns whether this thread holds a record: as its own, or as that of a scope that it is in.
 pub(super) fn holds(family: &Family, of: &Record<PoolRecord>) -> bool {
-    let outer = if cfg!(ephemera_weaken = "statistics_ignore_outer_scopes") { 1 } else { usize::MAX };
+    let outer = if weakened!("statistics_ignore_outer_scopes") { 1 } else { usize::MAX };
     record().into_iter().chain(scopes(family).take(outer)).any(|record| ptr::eq(record, of))
 }
 
 /// If the thread is in a scope, frees the empty units of the outer scopes and of the thread's own
 /// table.
 pub(super) fn trim_outside(family: &Family) {
-    let outer = scopes(family).skip(1).filter(|_| !cfg!(ephemera_weaken = "outer_scopes_are_not_trimmed"));
+    let outer = scopes(family).skip(1).filter(|_| !weakened!("outer_scopes_are_not_trimmed"));
     for heaps in outer.filter_map(|record| Heaps::find(record, family)) {
         // SAFETY: the thread holds the records of the scopes that it is in.
         unsafe { heaps.trim() };

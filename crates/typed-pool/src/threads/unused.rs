@@ -24,33 +24,27 @@ use core::ptr;
 use ephemera_prim::gate::{Gate, Pass};
 use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, fence, push};
 
-/// Returns `order`, or Relaxed if a negative control weakens it.
-const fn order_unless(weak: bool, order: Ordering) -> Ordering {
-    if weak { Ordering::Relaxed } else { order }
-}
-
 // ORDERING: Release. Pairs with the Acquire in `UnusedList::first`. Publishes: the item's link, and
 // the item itself if it is new.
 const PUSH: Ordering = Ordering::Release;
 // ORDERING: Release. Pairs with the Acquire in `Listing::take_listed` and `Listing::unlist`.
 // Publishes: the last user's work on the item.
-const MARK_UNUSED: Ordering = order_unless(cfg!(ephemera_weaken = "unused_put_relaxed"), Ordering::Release);
+ordering!(mark_unused_order = Release, Relaxed if "unused_put_relaxed");
 // ORDERING: Acquire. Pairs with the Release in `Listing::mark_unused`: this thread sees the last
 // user's work.
-const TAKE_LISTED: Ordering =
-    order_unless(cfg!(ephemera_weaken = "unused_take_beside_gate_relaxed"), Ordering::Acquire);
+ordering!(take_listed_order = Acquire, Relaxed if "unused_take_beside_gate_relaxed");
 // ORDERING: Acquire. Pairs with the Release in `Listing::mark_unused`: this thread sees the last
 // user's work.
-const UNLIST: Ordering = order_unless(cfg!(ephemera_weaken = "unused_unlist_relaxed"), Ordering::Acquire);
+ordering!(unlist_order = Acquire, Relaxed if "unused_unlist_relaxed");
 // ORDERING: Release. Pairs with the Acquire in `UnusedPlace::take`. Publishes: the last user's work
 // on the item.
-const PUT: Ordering = order_unless(cfg!(ephemera_weaken = "unused_place_put_relaxed"), Ordering::Release);
+ordering!(put_order = Release, Relaxed if "unused_place_put_relaxed");
 // ORDERING: Acquire. Pairs with the Release in `UnusedPlace::put`: this thread sees the last user's
 // work.
-const TAKE: Ordering = order_unless(cfg!(ephemera_weaken = "unused_place_take_relaxed"), Ordering::Acquire);
+ordering!(take_order = Acquire, Relaxed if "unused_place_take_relaxed");
 // ORDERING: Release. Pairs with the Acquire in `Users::is_one`, and with the Acquire fence that the
 // last user runs in `Users::remove`. Publishes: this user's work.
-const REMOVE: Ordering = order_unless(cfg!(ephemera_weaken = "scope_users_relaxed"), Ordering::Release);
+ordering!(remove_order = Release, Relaxed if "scope_users_relaxed");
 
 /// The word of an item that is in use and not on the list.
 const UNLISTED: usize = 0;
@@ -85,21 +79,21 @@ impl<T> Listing<T> {
     /// Marks the item as unused. Returns `true` if the item is not on the list; the caller must
     /// then push it.
     fn mark_unused(&self) -> bool {
-        // ORDERING: `MARK_UNUSED`. Pairs with `Listing::take_listed` and `Listing::unlist`.
-        self.word.swap(LISTED, MARK_UNUSED) == UNLISTED
+        // ORDERING: `mark_unused_order`. Pairs with `Listing::take_listed` and `Listing::unlist`.
+        self.word.swap(LISTED, mark_unused_order()) == UNLISTED
     }
 
     /// Takes the item if it is unused, and leaves it on the list. Returns whether it was unused.
     fn take_listed(&self) -> bool {
-        // ORDERING: `TAKE_LISTED`. Pairs with `Listing::mark_unused`.
-        self.word.compare_exchange(LISTED, LISTED_IN_USE, TAKE_LISTED, Ordering::Relaxed).is_ok()
+        // ORDERING: `take_listed_order`. Pairs with `Listing::mark_unused`.
+        self.word.compare_exchange(LISTED, LISTED_IN_USE, take_listed_order(), Ordering::Relaxed).is_ok()
     }
 
     /// Marks the item as not on the list, after the caller has removed it. Returns whether the item
     /// was unused. If so, the caller is its user from now on.
     fn unlist(&self) -> bool {
-        // ORDERING: `UNLIST`. Pairs with `Listing::mark_unused`.
-        self.word.swap(UNLISTED, UNLIST) == LISTED
+        // ORDERING: `unlist_order`. Pairs with `Listing::mark_unused`.
+        self.word.swap(UNLISTED, unlist_order()) == LISTED
     }
 }
 
@@ -170,7 +164,7 @@ impl<T: ListedItem + 'static> UnusedList<T> {
     /// an item, because items are never freed.
     #[cold]
     pub(super) fn take_beside_gate(&self) -> Option<&'static T> {
-        if cfg!(ephemera_weaken = "shut_gate_hides_unused_heaps") {
+        if weakened!("shut_gate_hides_unused_heaps") {
             return None;
         }
         let mut at = self.first();
@@ -207,8 +201,8 @@ impl<T: 'static> UnusedPlace<T> {
     /// Puts an item into the place if the place is empty. Returns whether the place was empty.
     pub(super) fn put(&self, item: &'static T) -> bool {
         let item = ptr::from_ref(item).cast_mut();
-        // ORDERING: `PUT`. Pairs with `UnusedPlace::take`.
-        self.0.compare_exchange(ptr::null_mut(), item, PUT, Ordering::Relaxed).is_ok()
+        // ORDERING: `put_order`. Pairs with `UnusedPlace::take`.
+        self.0.compare_exchange(ptr::null_mut(), item, put_order(), Ordering::Relaxed).is_ok()
     }
 
     /// Returns whether the place is empty. The answer may be out of date.
@@ -218,8 +212,8 @@ impl<T: 'static> UnusedPlace<T> {
 
     /// Takes the item, if there is one, out of the place.
     pub(super) fn take(&self) -> Option<&'static T> {
-        // ORDERING: `TAKE`. Pairs with `UnusedPlace::put`.
-        let item = self.0.swap(ptr::null_mut(), TAKE);
+        // ORDERING: `take_order`. Pairs with `UnusedPlace::put`.
+        let item = self.0.swap(ptr::null_mut(), take_order());
         // SAFETY: the pointer is null or points to an item, and items are never freed (S5).
         unsafe { item.as_ref() }
     }
@@ -263,9 +257,10 @@ impl Users {
     /// Removes a user. Returns whether it was the last one. The last user sees the work of all
     /// others.
     pub(super) fn remove(&self) -> bool {
-        // ORDERING: `REMOVE`. Pairs with the fence below, and with the Acquire in `Users::is_one`.
-        let last = self.0.fetch_sub(1, REMOVE) == 1;
-        if last && !cfg!(ephemera_weaken = "last_user_without_fence") {
+        // ORDERING: `remove_order`. Pairs with the fence below, and with the Acquire in
+        // `Users::is_one`.
+        let last = self.0.fetch_sub(1, remove_order()) == 1;
+        if last && !weakened!("last_user_without_fence") {
             // ORDERING: Acquire fence. Pairs with the Release in `Users::remove`.
             fence(Ordering::Acquire);
         }

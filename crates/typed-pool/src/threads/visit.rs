@@ -103,7 +103,7 @@ pub(super) fn look_after_all(record: &Record<PoolRecord>) {
     look_after(record);
     #[cfg(not(ephemera_loom))]
     if record.data().ledger().is_some() {
-        if !cfg!(ephemera_weaken = "outer_scopes_are_not_looked_after") {
+        if !weakened!("outer_scopes_are_not_looked_after") {
             let outer = core::iter::successors(record.data().outer(), |record| record.data().outer());
             outer.take(OUTER).filter(|record| record.data().ledger().is_some()).for_each(look_after);
         }
@@ -117,7 +117,7 @@ pub(super) fn look_after_all(record: &Record<PoolRecord>) {
 /// to rest. If one thread hands all of its blocks over to another, the other thread empties 7 units
 /// or more in a round, even if queued units become fronts too. If all threads free random blocks,
 /// other threads empty 1.
-const LEAST_EMPTIED: u16 = if cfg!(ephemera_weaken = "units_rest_at_once") { 1 } else { 4 };
+const LEAST_EMPTIED: u16 = 4;
 
 /// Decides which heap of a table lets its units rest during the next round. A heap whose units rest
 /// stays the chosen one while other threads empty at least [`LEAST_EMPTIED`] of its units in each
@@ -127,23 +127,23 @@ const LEAST_EMPTIED: u16 = if cfg!(ephemera_weaken = "units_rest_at_once") { 1 }
 /// # Safety
 /// The calling thread holds the table's record.
 unsafe fn choose_resting(heaps: Heaps<'_>) {
+    let least = if weakened!("units_rest_at_once") { 1 } else { LEAST_EMPTIED };
     let (mut resting, mut next): (_, Option<(u16, HeapOwner<'_>)>) = (None, None);
     for heap in heaps.used() {
         // SAFETY: the caller holds the record.
         let owner = unsafe { HeapOwner::new(heap) };
         let emptied = owner.heap().take_emptied();
         if owner.heap().has_resting() {
-            if emptied >= LEAST_EMPTIED || cfg!(ephemera_weaken = "units_rest_forever") {
+            if emptied >= least || weakened!("units_rest_forever") {
                 resting = Some(owner);
             } else {
                 heap::supply::set_resting(owner, false);
             }
-        } else if emptied >= LEAST_EMPTIED && next.is_none_or(|(most, _)| emptied > most) {
+        } else if emptied >= least && next.is_none_or(|(most, _)| emptied > most) {
             next = Some((emptied, owner));
         }
     }
-    if let Some((_, owner)) = next.filter(|_| resting.is_none() || cfg!(ephemera_weaken = "every_heap_rests"))
-    {
+    if let Some((_, owner)) = next.filter(|_| resting.is_none() || weakened!("every_heap_rests")) {
         heap::supply::set_resting(owner, true);
     }
 }

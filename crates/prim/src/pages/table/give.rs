@@ -20,7 +20,7 @@ impl Span {
         if hint.get().is_some_and(|hint| hint.number > directory.number) {
             hint.set(directory);
         }
-        if empty && !cfg!(ephemera_weaken = "empty_superblock_stays") {
+        if empty && !weakened!("empty_superblock_stays") {
             home.retire();
         }
     }
