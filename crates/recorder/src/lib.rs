@@ -16,7 +16,7 @@
 #![expect(clippy::std_instead_of_alloc, reason = "a tool of a host; `alloc` is a module of it")]
 #![cfg_attr(docsrs, doc = include_str!("../DESIGN.md"))]
 
-#[macro_use(ordering, weakened)]
+#[macro_use]
 extern crate ephemera_prim;
 
 mod book;

@@ -99,7 +99,7 @@
 
 #[cfg(feature = "std")]
 extern crate std;
-#[macro_use(weakened)]
+#[macro_use]
 extern crate ephemera_prim;
 
 mod chunk;

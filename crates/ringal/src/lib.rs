@@ -124,7 +124,7 @@
 extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
-#[macro_use(ordering, weakened)]
+#[macro_use]
 extern crate ephemera_prim;
 
 #[cfg(not(target_has_atomic = "ptr"))]

@@ -125,7 +125,8 @@
 extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
-#[macro_use(ordering, weakened)]
+#[cfg(feature = "alloc")]
+#[macro_use]
 extern crate ephemera_prim;
 
 #[cfg(feature = "alloc")]

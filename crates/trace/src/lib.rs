@@ -10,7 +10,7 @@
     reason = "the crate is a program of a host; most modules use `std` for files and threads"
 )]
 
-#[macro_use(weakened)]
+#[macro_use]
 extern crate ephemera_prim;
 
 pub mod advise;

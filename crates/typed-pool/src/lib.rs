@@ -134,7 +134,7 @@
 extern crate alloc as std_alloc;
 #[cfg(feature = "std")]
 extern crate std;
-#[macro_use(ordering, weakened)]
+#[macro_use]
 extern crate ephemera_prim;
 
 mod abandoned;
