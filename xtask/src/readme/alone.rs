@@ -13,7 +13,11 @@ pub(super) fn section(out: &mut String, recorded: &RecordedBench) -> Result<()> 
     if recorded.alone.is_empty() {
         return Ok(());
     }
-    writeln!(out, "## Resident memory\n\n{}\n", recorded.told())?;
+    writeln!(
+        out,
+        "## Resident memory\n\n{}\n\nBy default, jemalloc keeps freed pages for ten seconds, and returns them only while the program calls it.\n",
+        recorded.told()
+    )?;
     for table in &recorded.alone {
         writeln!(out, "### {}\n\n{}; {}.\n", table.id, table.title, table.legend)?;
         writeln!(out, "{}", piped(&table.grid))?;

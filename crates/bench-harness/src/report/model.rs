@@ -56,9 +56,9 @@ pub struct ReportTable {
     pub ops_per_sample: Option<u64>,
     /// The ratio of the reference to itself.
     pub aa: Option<Estimate>,
-    /// Whether the reference came out equal to itself: the 95 % interval of its ratio contains 1,
-    /// and the ratio is within a tenth of 1. A wide interval alone does not make a table
-    /// trustworthy. False for a workload without rounds, which has no such ratio.
+    /// Whether the reference came out equal to itself: the 95 % interval of its ratio contains 1
+    /// and is not too wide, and the ratio is within a tenth of 1. False for a workload without
+    /// rounds, which has no such ratio.
     pub trusted: bool,
     /// The share of contaminated rounds.
     pub contaminated: f64,
@@ -69,9 +69,12 @@ pub struct ReportTable {
 /// The largest deviation from 1 that the reference's ratio to itself may have in a trusted table.
 const ASTRAY: f64 = 0.1;
 
+/// The largest ratio of the ends of that ratio's 95 % interval in a trusted table.
+const WIDTH: f64 = 2.0;
+
 /// Returns whether a table with this ratio of the reference to itself is trusted.
 fn is_trusted(aa: &Estimate) -> bool {
-    !aa.excludes_one() && (aa.mid - 1.0).abs() <= ASTRAY
+    !aa.excludes_one() && (aa.mid - 1.0).abs() <= ASTRAY && aa.high95 <= WIDTH * aa.low95
 }
 
 /// The results of a run.
@@ -239,5 +242,6 @@ mod tests {
         assert!(!is_trusted(&aa(1.03, 1.01, 1.05)), "1 is outside");
         assert!(!is_trusted(&aa(1.3, 0.9, 1.9)), "1 is inside, and far");
         assert!(!is_trusted(&aa(0.8, 0.5, 1.2)), "below as well");
+        assert!(!is_trusted(&aa(1.0, 0.6, 1.3)), "the ends are too far apart");
     }
 }
