@@ -63,6 +63,8 @@ fn handle_is_one_pointer_wide() {
 fn ring_over_the_global_heap_serves_collections() {
     let ring: RingAlloc = RingAlloc::new();
     assert_eq!(sum(&squares(ring.clone(), 100)), 328_350);
+    let system = RingAlloc::<std::alloc::System>::default();
+    assert_eq!(sum(&squares(system, 100)), 328_350);
     let parser = Parser { ring: RingAlloc::default() };
     let words = parser.words("memory that is soon freed again");
     assert_eq!(words.len(), 6);

@@ -293,15 +293,16 @@ impl<A: Allocator, G: Geometry> Drop for RingAlloc<A, G> {
     }
 }
 
-#[cfg(feature = "alloc")]
-impl Default for RingAlloc<Global> {
-    /// Creates a ring over the global heap.
+impl<A: Allocator + Default> Default for RingAlloc<A> {
+    /// Creates a ring over the default value of the backing allocator. Otherwise like
+    /// [`RingAlloc::new_in`].
     ///
     /// # Aborts
-    /// Calls `handle_alloc_error` if there is no memory for the ring's state.
+    /// Calls `handle_alloc_error` if there is no memory for the ring's state. Without the feature
+    /// `alloc`, panics instead.
     #[inline]
     fn default() -> Self {
-        Self::new()
+        Self::new_in(A::default())
     }
 }
 
