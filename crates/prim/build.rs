@@ -74,7 +74,7 @@ const WITH_PAGES: &[&str] = &[
     "windows",
 ];
 
-/// Returns whether the crate takes its memory from the operating system: whether [`WITH_PAGES`]
+/// Returns whether this build can use the system calls of `src/pages/os`: whether [`WITH_PAGES`]
 /// lists the target's system and the target has 64-bit atomics. Returns `false` under Miri and
 /// loom, which cannot see system calls.
 fn has_pages() -> bool {
@@ -95,8 +95,7 @@ const CONTROL: &str = "#![no_std]\n";
 ///
 /// # Errors
 ///
-/// Returns a description of the problem if a probe cannot be written or the compiler cannot be
-/// started.
+/// Returns a description of the problem if the compiler cannot be run on a probe.
 fn trait_is_open() -> Result<bool, String> {
     if compiles(PROBE, true)? {
         return Ok(true);
@@ -106,7 +105,7 @@ fn trait_is_open() -> Result<bool, String> {
 
 /// Returns whether the compiler accepts `source` as a library. Compiles it for the target and with
 /// the flags of this build if `for_target`, and for the host without flags otherwise. Fails if the
-/// source cannot be written or the compiler cannot be started.
+/// compiler cannot be run on the source.
 fn compiles(source: &str, for_target: bool) -> Result<bool, String> {
     let out_dir = required("OUT_DIR")?;
     let file = Path::new(&out_dir).join("probe.rs");

@@ -8,7 +8,8 @@
 //! the compiler from moving the load. The *heavy* fence is for the other thread: it makes the
 //! kernel run a full fence on all threads of the process (`membarrier`).
 //!
-//! Elsewhere, and under Miri and loom, both fences are ordinary sequentially consistent fences.
+//! Elsewhere, under Miri and loom, and without 64-bit atomics, both fences are ordinary
+//! sequentially consistent fences.
 
 use crate::sync::{Ordering, fence};
 

@@ -7,17 +7,17 @@
 //! holder takes all units out of the inbox and *books* their frees: it adds them to its own counts.
 //!
 //! A unit of a record without a holder can count down instead. A thread that leases the record only
-//! to drain it stores a *countdown* in the word. The countdown shows what is still live: by its
-//! distance to [`COMPLETE`], or by the bits that are not set. Only the free that completes the
-//! countdown pushes the unit. A thread that frees the blocks of an exited thread therefore takes
-//! the lease at most twice for each unit, and not once for each block.
+//! to drain its inbox stores a *countdown* in the unit's word. The countdown shows what is still
+//! live: by its distance to [`COMPLETE`], or by the bits that are not set. Only the free that
+//! completes the countdown pushes the unit. A thread that frees the blocks of an exited thread
+//! therefore takes the lease at most twice for each unit, and not once for each block.
 //!
 //! ```text
 //!   word           meaning                                    waits for a dequeue (F1)
 //!   0              nothing freed                              no
 //!   n              n freed since the last dequeue             yes
 //!   countdown      less than COMPLETE is freed                no
-//!   COMPLETE       every live block was freed                 yes
+//!   COMPLETE       the last live block was freed              yes
 //! ```
 //!
 //! The design page has a picture, the invariants F1 to F7, and the pairs of orderings.
@@ -147,7 +147,7 @@ impl<U> Foreign<U> {
     }
 
     /// Tells the model checker that the unit is about to be freed: its word is zero, and no other
-    /// thread may touch it (F3).
+    /// thread may touch the unit (F3).
     #[inline]
     pub fn end(&self) {
         let booked = self.unbooked() == 0;
@@ -200,7 +200,7 @@ pub unsafe trait ForeignHeader: Sized {
 unsafe fn foreign_of<'u, U: ForeignHeader>(unit: NonNull<U>) -> &'u Foreign<U> {
     // SAFETY: the caller's unit is live, and contains a `Foreign` at this offset.
     let foreign = unsafe { unit.byte_add(U::FOREIGN) }.cast();
-    // SAFETY: the unit is live. The reference covers only atomics and witnesses.
+    // SAFETY: the unit is live. Every field of a `Foreign` is an atomic or a witness.
     unsafe { foreign.as_ref() }
 }
 
@@ -290,8 +290,8 @@ impl<U: ForeignHeader> Inbox<U> {
         foreign.witness.touch();
         let pushes = change(&foreign.word);
         if pushes {
-            // SAFETY: this thread found zero or completed a countdown, so it must push the unit
-            // (F1). F3 keeps the unit live until then.
+            // SAFETY: the caller's unit belongs to this inbox. This thread found zero or completed
+            // a countdown, so it must push the unit (F1).
             let open = unsafe { self.push(unit) };
             crate::invariant!(open, "a remote free to a closed inbox goes through `give_back_until_closed`");
         }
@@ -353,8 +353,8 @@ fn completes(word: u64, complete: u64) -> bool {
 /// Units that were taken from an inbox, each with its remote frees.
 ///
 /// Each unit stays live until it is yielded (F3), whichever thread holds the record by then. Only
-/// the holder may book the unit. If the iterator is dropped early, the units that it has not
-/// yielded are leaked, because no thread pushes them again.
+/// the holder, or the thread that closed the inbox, may book the unit. If the iterator is dropped
+/// early, the units that it has not yielded are leaked, because no thread pushes them again.
 ///
 /// `LEAVE` is the value that the iterator stores in each word: zero, or [`CLOSED`].
 #[derive(Debug)]
@@ -368,7 +368,8 @@ impl<U: ForeignHeader, const LEAVE: u64> Iterator for Taken<U, LEAVE> {
 
     fn next(&mut self) -> Option<(NonNull<U>, u64)> {
         let unit = NonNull::new(self.next)?;
-        // SAFETY: a unit in the inbox has a word that is not zero (F1), so it is live (F3, F7).
+        // SAFETY: the unit was taken and is not yielded yet, so its word is not zero (F1) and the
+        // unit is live (F3, F7).
         let foreign = unsafe { foreign_of(unit) };
         foreign.linked.touch();
         // The link is read before the word becomes zero, because afterwards the next pusher writes

@@ -14,9 +14,9 @@ use crate::sync::Ordering;
 // atomics.
 static GENERATION: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
 
-/// Returns the number of forks that lead from the first process that called this function to the
-/// current one. The number stays zero on targets without a fork handler, or if the C library
-/// refuses the handler.
+/// Returns the number of forks that lead from the process that registered the fork handler to the
+/// current one. The number stays zero in builds without this handler, or if the C library refuses
+/// it.
 #[inline]
 #[must_use]
 pub fn generation() -> usize {
@@ -27,7 +27,7 @@ pub fn generation() -> usize {
 #[cfg(all(unix, feature = "std", not(any(miri, ephemera_loom))))]
 pub(crate) use handler::watch;
 
-/// Does nothing, because on this target processes do not fork, or no handler can run at a fork.
+/// Does nothing, because in this build processes do not fork, or no handler can run at a fork.
 #[cfg(not(all(unix, feature = "std", not(any(miri, ephemera_loom)))))]
 #[inline]
 pub(crate) fn watch() {}

@@ -51,7 +51,7 @@ impl Gate {
         }
     }
 
-    /// Makes one attempt to enter the gate. Returns `None` if another holder has shut it.
+    /// Makes one attempt to enter the gate. Returns `None` if a thread of this process holds it.
     #[inline]
     pub fn try_enter(&self) -> Option<Pass<'_>> {
         self.take().then(|| Pass { gate: self })

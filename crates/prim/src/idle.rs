@@ -3,21 +3,22 @@
 //! When other threads free blocks, the units of these blocks wait in the inbox of their heap until
 //! the heap's owner takes a slow path. A sleeping owner never does. Therefore a heap to which a
 //! thread pushes enters a queue, and stays there while it *has mail*: remote frees that are not
-//! booked. Some slow paths and pushes of every thread *look* at a few heaps of the queue. If the
-//! owner of a heap is *idle*, the look purges some of the heap's empty units. Each slow path or
-//! push makes at most one look. After a bounded number of slow paths, pushes and clock ticks, on
-//! any threads, the looks have tried to purge all empty units in the inboxes of idle owners. The
-//! bound depends on the number of heaps in the queue and of units in their inboxes.
+//! booked. In some of its slow paths and pushes, every thread *looks* at a few heaps of the queue.
+//! If the owner of a heap is *idle*, the looking thread purges some of the heap's empty units. A
+//! thread makes at most one look in each slow path or push. After a bounded number of slow paths,
+//! pushes and clock ticks, on any threads, the looks have tried to purge all empty units in the
+//! inboxes of idle owners. The bound depends on the number of heaps in the queue and of units in
+//! their inboxes.
 //!
 //! An owner is idle *by time* if it has not taken a slow path for [`IDLE_MS`]. It is idle *by
 //! bytes* if the bytes that other threads have pushed to its heaps since its last slow path exceed
-//! a bound ([`PushedBytes`]). Some pushes to a heap whose owner is idle by bytes look at that heap
-//! instead of the queue.
+//! a bound ([`PushedBytes`]). After some pushes to a heap whose owner is idle by bytes, the pushing
+//! thread looks at that heap instead of the queue.
 //!
 //! ```text
 //!   remote free --> inbox --borrow--> looks at units --put back--> seen      (one at a time)
 //!                     ^               unit empty? purge             |
-//!                     '----------------- after a pause -------------'
+//!                     '--------- after a pause or 16 looks ---------'
 //!                  owner: takes the units of both, and books them
 //! ```
 //!
@@ -50,12 +51,12 @@ pub const IDLE_MS: usize = 100;
 /// The interval between a thread's looks at the queue, in visits of this thread to the slow path.
 pub const LOOK_EVERY: usize = 16;
 
-/// One in this many pushes to a heap looks at the queue, unless that push has looked at the heap.
+/// After one in this many pushes to a heap, the pushing thread looks at the queue, unless it has
+/// just looked at the heap.
 const LOOK_EVERY_PUSHES: usize = 64;
 
-/// The number of looks at a heap after which the next look first puts the heap's seen units back
-/// into its inbox. It counts the looks that found the owner idle by bytes and examined the whole
-/// inbox.
+/// The number of looks at a heap, by threads that found the owner idle by bytes and examined the
+/// whole inbox, after which the next such look first puts the seen units back into the inbox.
 const SEEN_EVERY: usize = if cfg!(miri) { 2 } else { 16 };
 
 /// The largest number of further rounds in which a look at a heap does the work of looks that found
@@ -224,8 +225,8 @@ impl<H> IdleQueue<H> {
             return None;
         };
         // Other threads may still have been freeing the blocks of a unit when a look examined it.
-        // The inbox is short now, because the last look reached its end. `put_seen_back` follows
-        // the links of all units that it finds there.
+        // `put_seen_back` follows the links of all units in the inbox, which is short now, because
+        // the last look reached its end.
         if mail.looks.get() >= SEEN_EVERY {
             mail.looks.set(0);
             if !weakened!("seen_units_wait_for_a_pause") {
@@ -233,7 +234,7 @@ impl<H> IdleQueue<H> {
             }
         }
         let mut purged = heaps.purge_units(heap, IdleBy::Bytes);
-        // Other looks found the gate shut, so this look also does their work.
+        // If other looks found the gate shut, this look also does their work.
         let mut is_behind = mail.missed.swap(false, Ordering::Relaxed);
         for _ in 0..CATCH_UP {
             if !is_behind {
@@ -286,8 +287,8 @@ impl<H> IdleQueue<H> {
             // ORDERING: `pop_order`. Pairs with `IdleQueue::add`.
             first = self.arrived.swap(ptr::null_mut(), pop_order());
         }
-        // SAFETY: the pointer is null or names a heap that `note_push` added, which is not freed
-        // while the queue is used.
+        // SAFETY: the pointer is null or names a heap that was passed to `note_push`, so the heap
+        // is not freed while the queue is used.
         let heap = unsafe { first.as_ref() }?;
         let mail = heaps.mail(heap);
         mail.linked.touch();
@@ -311,9 +312,9 @@ impl<H> IdleQueue<H> {
         }
     }
 
-    /// Visits a few heaps of the queue, and purges units of heaps whose owners are idle. Stops at a
-    /// heap that has more to purge. As long as no heap has more to purge, all threads together make
-    /// about one look per clock tick. Without a clock, each call looks.
+    /// Visits a few heaps of the queue, and purges units of those whose owners are idle by time.
+    /// Stops at a heap that has more to purge. As long as no heap has more to purge, all threads
+    /// together make about one look per clock tick. Without a clock, each call looks.
     #[cold]
     #[inline(never)]
     pub fn look<E: IdleHeaps<Heap = H>>(&self, heaps: &E) {
@@ -338,10 +339,10 @@ impl<H> IdleQueue<H> {
         }
     }
 
-    /// If the owner of a heap is idle by time, purges units in its inbox. Once it has examined all
-    /// of them, puts the seen units back into the inbox for the look after the next pause. Returns
-    /// whether the next look need not wait for the next clock tick. Only the thread inside the
-    /// queue's gate may call this.
+    /// If the owner of a heap is idle by time, purges units in the heap's inbox. If this call has
+    /// examined all of them, it puts the seen units back into the inbox for the look after the next
+    /// pause. Returns whether the next look need not wait for the next clock tick. Only the thread
+    /// inside the queue's gate may call this.
     fn visit_heap<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, now: usize) -> bool {
         let (mail, visits) = (heaps.mail(heap), heaps.visits(heap));
         if !heaps.is_held(heap) {

@@ -4,7 +4,7 @@
 //! allocates blocks from it, and any thread may free the blocks. This crate implements the
 //! ownership protocol once, for all three (`ringal` uses only other parts of this crate):
 //!
-//! * [`record`]: a thread's identity for its allocators. One thread at a time leases a record.
+//! * [`record`]: a thread's identity in one allocator. One thread at a time leases a record.
 //! * [`local`]: the thread-local that binds a thread to its record, and thread exit.
 //! * [`foreign`]: remote frees.
 //! * [`claim`] and [`barrier`]: how another thread returns the pages of an idle owner's empty

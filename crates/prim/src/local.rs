@@ -101,8 +101,8 @@ fn register(hook: fn()) -> Result<(), Gone> {
 ///
 /// Both fields are in one thread-local, so that a read finds either both or none. The record is a
 /// pointer, not a reference, because the oldest supported compiler refuses a constant with a
-/// reference to a mutable static. The pointer is never null, so the fast path does not compare it
-/// with null.
+/// reference to a static that has interior mutability. The pointer is never null, so the fast path
+/// does not compare it with null.
 ///
 /// # Invariant
 /// `record` points to a record that is never freed or moved. `near` is the [`Tenant::near`] of that
@@ -168,8 +168,8 @@ pub trait Tenant: Sized + Sync + 'static {
     /// and frees in this method work as usual. Must not unwind.
     fn leave(record: &'static Record<Self>);
     /// Releases the lease of a thread that exits, or of one operation. A tenant whose record data
-    /// contain inboxes calls [`Lease::release`] here, which also drains the remote frees that have
-    /// arrived since [`Tenant::leave`]. Must not unwind.
+    /// contain inboxes calls [`Lease::release`] here, which also drains the remote frees that other
+    /// threads pushed while the lease was held. Must not unwind.
     fn release(lease: Lease<'static, Self>);
 }
 
@@ -214,7 +214,7 @@ macro_rules! tenant_statics {
 #[doc(hidden)]
 pub use std::thread_local;
 
-/// A record that the caller owns for one operation or for the life of the thread.
+/// A record that this thread holds for one operation or until its exit.
 #[derive(Debug)]
 pub enum Held<S: 'static> {
     /// This thread's own record.
@@ -304,8 +304,8 @@ pub fn hold<S: Tenant>() -> Option<Held<S>> {
     if !weakened!("registration_is_nowhere") {
         set::<S>(S::statics().gone);
     }
-    // Register the fork handler before the thread owns memory: a forked child must distinguish this
-    // memory from the memory of other threads.
+    // Register the fork handler. Through this handler, a forked child recognises a gate that
+    // another thread of its parent held.
     crate::fork::watch();
     if at_exit(exit::<S>).is_err() {
         return Some(Held::Leased(lease));

@@ -1,6 +1,6 @@
 //! The functions with which the allocators acquire, free and address the memory of their units.
 //!
-//! Chunks, pages and regions come from a backing allocator through [`acquire`], and [`release`]
+//! Units, page groups and stores come from a backing allocator through [`acquire`], and [`release`]
 //! frees them. Before an allocator finds memory by masking an address, it must pass a pointer to
 //! the memory through [`expose`]. [`with_exposed`] turns the address into a pointer again.
 //! `clippy.toml` refuses the standard library's global allocation functions and exposed provenance
@@ -32,9 +32,9 @@ use crate::poison::unpoison;
 
 /// The size of the region at the top of the address space in which no block may end (R1): 4 MiB.
 ///
-/// This is four times the size of the largest chunk in this workspace (1 MiB, in a geometry of
-/// `ring-alloc`). No operating system hands out memory that high to 64-bit programs. In 32-bit
-/// programs the guard costs at most one thousandth of the address space.
+/// This is four times the largest chunk size that a geometry of `ring-alloc` may have (1 MiB). No
+/// operating system hands out memory that high to 64-bit programs. In 32-bit programs the guard
+/// costs at most one thousandth of the address space.
 pub const TOP_GUARD: usize = 4 << 20;
 
 /// Allocates a block of `layout` from `backing`: `layout.size()` bytes, aligned, uninitialised. The

@@ -35,8 +35,8 @@ unsafe impl BufMut for FixedBufMut {
             "cannot advance by {count} bytes: the buffer has room for {}",
             self.spare()
         );
-        // SAFETY: the caller has written `count` bytes of the chunk, and the assertion shows that
-        // they fit.
+        // SAFETY: the first `len()` bytes are initialised (B1), and the caller has written the
+        // `count` bytes after them. The assertion shows that they fit.
         unsafe { self.set_len(self.len() + count) };
     }
 
@@ -64,8 +64,8 @@ unsafe impl BufMut for ExtBuf<'_> {
             "cannot advance by {count} bytes: the buffer has room for {}",
             self.spare()
         );
-        // SAFETY: the caller has written `count` bytes of the chunk, and the assertion shows that
-        // they fit.
+        // SAFETY: the caller has written the next `count` bytes, and the assertion shows that they
+        // fit.
         unsafe { self.advance(count) };
     }
 
@@ -73,7 +73,7 @@ unsafe impl BufMut for ExtBuf<'_> {
     fn chunk_mut(&mut self) -> &mut UninitSlice {
         if self.spare() == 0 {
             // If the buffer cannot grow by one byte, the chunk stays empty, and `remaining_mut` is
-            // zero until another thread frees a buffer.
+            // zero until a thread frees a buffer or this buffer is shortened.
             let _ = self.try_reserve(64).or_else(|_| self.try_reserve(1));
         }
         UninitSlice::uninit(self.spare_capacity_mut())

@@ -6,13 +6,15 @@
 //! ```
 //!
 //! The *mark* is the check value: a hash of the guard's address and word. A release checks the
-//! guard and margin of its own buffer, so the report of an overrun names the overrun buffer and not
-//! a neighbour. The ring and the sweeps check the mark of each guard that they visit. A report ends
-//! the process with a panic that cannot unwind, because code that frees memory must not unwind.
+//! guard and margin of its own buffer, so the report of an overrun into the margin names the
+//! overrun buffer and not a neighbour. The ring and the sweeps check the mark of each guard that
+//! they visit. A report ends the process with a panic that cannot unwind, because code that frees
+//! memory must not unwind.
 //!
-//! With the mark and the requested size, a guard has 32 bytes, and so has the granule. The margin
-//! has at least 32 bytes. A ring in caller-provided memory also loses up to 31 bytes at each end to
-//! alignment, so it promises `n - 128` of `n` bytes, instead of `n - 64` without the checks.
+//! On 64-bit targets, a guard with the mark and the requested size has 32 bytes, and so has the
+//! granule. The margin has at least 32 bytes. A ring in caller-provided memory also loses up to 31
+//! bytes at each end to alignment, so it promises `n - 128` of `n` bytes, instead of `n - 64`
+//! without the checks.
 //!
 //! Safe code cannot cause the errors that these checks find. The feature is for programs that write
 //! through raw pointers, such as programs that pass buffers to devices.

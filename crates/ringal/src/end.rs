@@ -1,10 +1,11 @@
 //! Frees a store on the heap after its ring is dropped and its last buffer is released.
 //!
-//! A ring may be dropped while buffers are live. The store then stays until the last buffer is
-//! released. Each taken region is one *share* of the store, and the thread that subtracts the last
-//! share frees the regions. A *late release* sees that the store is *closed*, so it subtracts its
-//! share. An *early release* read `closed` before the drop of the ring set it, so it does not
-//! subtract its share. A *sweep* finds early releases and subtracts their shares.
+//! A ring may be dropped while buffers are live. The store then stays at least until the last
+//! buffer is released. Each taken region is one *share* of the store, and the thread that subtracts
+//! the last share frees the regions. A *late release* sees that the store is *closed*, so it
+//! subtracts its share. An *early release* read `closed` before the drop of the ring set the flag,
+//! so the release does not subtract its share. A *sweep* finds early releases and subtracts their
+//! shares.
 //!
 //! ```text
 //!   drop of the ring:   closed <- true;  count the taken regions;  shares += count;  park

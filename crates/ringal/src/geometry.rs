@@ -17,7 +17,7 @@ pub(crate) const OVERHEAD: usize = GRANULE + checked::TAIL;
 /// [`LONGEST`] bytes.
 pub(crate) const LARGEST: usize = (LONGEST & !(GRANULE - 1)) - 2 * OVERHEAD;
 
-/// The default alignment of a store in bytes: a cache line.
+/// The default and the least alignment of a store in bytes: a cache line.
 #[cfg(feature = "alloc")]
 pub(crate) const LINE: usize = 64;
 
@@ -137,7 +137,7 @@ impl StorePlan {
 
 /// Returns the interval of a chain of `end` bytes: the basic distance that the head moves between
 /// two checks of `low`. The interval is an eighth of the chain, at least four granules, and at most
-/// 16 KiB, about a third of a first-level data cache.
+/// 16 KiB, a third of a first-level data cache of 48 KiB.
 pub(crate) const fn interval(end: usize) -> usize {
     let eighth = end / 8;
     if eighth < 4 * GRANULE {

@@ -48,15 +48,16 @@ std::thread_local! {
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub(crate) struct Guard {
-    /// The check value. This is the first field, so an overrun of the previous region overwrites it
-    /// before the word.
+    /// The check value, and the size of the buffer. This is the first field, so an overrun of the
+    /// previous region overwrites the check value before the word.
     check: Check,
     word: AtomicUsize,
     /// The number of handles, if the region holds a frozen buffer. In any other region this field
     /// may be uninitialised.
     count: AtomicUsize,
     /// Represents the payload under loom. A buffer writes the witness at its release, and the ring
-    /// writes it when it takes the region. A merge that removes the guard ends the witness.
+    /// writes the witness when the ring takes the region. A merge that removes the guard ends the
+    /// witness.
     witness: Witness,
 }
 
@@ -228,12 +229,14 @@ impl GuardPtr {
     /// it.
     #[inline]
     pub(crate) unsafe fn hand_out(self, bytes: usize, region: usize) {
-        // SAFETY: the buffer starts at the payload, which only the caller accesses.
+        // SAFETY: only the caller accesses the region. Its payload has `region - GRANULE` bytes,
+        // and the buffer is the first `bytes` of them.
         unsafe { self.check().hand_out(self.payload(), bytes, region - GRANULE) };
     }
 
-    /// Checks the guard and the margin of a buffer that is about to be released, and ends the
-    /// process if one of them was overwritten. Does nothing in builds without checks.
+    /// Checks the guard and the margin of a buffer that is about to be released. Ends the process
+    /// if one of them was overwritten or the buffer was already released. Does nothing in builds
+    /// without checks.
     ///
     /// # Safety
     /// In builds with checks, [`GuardPtr::hand_out`] was called with the same arguments. Only the

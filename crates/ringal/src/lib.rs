@@ -2,8 +2,8 @@
 //! is not shared takes a single atomic store, on any thread, while its ring exists.
 //!
 //! A [`RingAl`] allocates its store once, and then allocates buffers by moving along the chain of
-//! regions in the store. One thread writes a buffer, then sends it to other threads, or freezes and
-//! shares it. Dropping the last handle frees the buffer. The ring skips regions in use, so a
+//! regions in the store. One thread writes a buffer, then sends it to another thread, or freezes
+//! and shares it. Dropping the last handle frees the buffer. The ring skips regions in use, so a
 //! long-lived buffer does not stop the ring.
 //!
 //! | type | purpose |
@@ -50,17 +50,18 @@
 //!   another allocator for long-lived buffers.
 //! * If buffers are freed in bursts, for example by another thread that frees batches, the ring
 //!   cycles through up to about 4 MiB of its store. The cache lines of a freed buffer then leave
-//!   the other core's caches before the ring uses them again.
+//!   the caches of that thread's core before the ring uses them again.
 //! * A request first searches at a few positions where it is likely to find room. If these have no
-//!   room, the search makes one round through the whole ring. Such a round is expensive if
+//!   room, the search continues through the ring, at most once around. This is often necessary if
 //!   long-lived buffers leave several small gaps far apart, and requests use up one gap after
 //!   another.
 //! * In a ring full of small buffers, a refused request visits every buffer. An [`ExtBuf`] that
 //!   cannot grow also visits every buffer. If at most 32 live buffers block every run of the
-//!   requested size, the ring remembers them. While they are live, the ring checks only these
-//!   buffers before it refuses a request of at least that size. For requests of at least a
-//!   sixteenth of the ring, 32 buffers are always enough. If a `try_` method of the ring refuses a
-//!   request for lack of room, it visits all regions to report how full the ring is.
+//!   requested size, the ring remembers them until it merges regions or searches again. Until then,
+//!   and while these buffers are live, the ring checks only them before it refuses a request of at
+//!   least that size. For requests of at least a sixteenth of the ring, 32 buffers are always
+//!   enough. If a `try_` method of the ring refuses a request for lack of room, it visits all
+//!   regions to report how full the ring is.
 //! * Only one thread at a time can allocate from a ring. Any thread can use and free its buffers.
 //!
 //! # The end of a ring
@@ -72,24 +73,26 @@
 //!
 //! There is one exception: if another thread was freeing a buffer when the ring was dropped, the
 //! drop of the last buffer may leave the store parked. In that case, a *sweep* frees the store.
-//! Every creation and drop of a ring on the heap runs a sweep, and so does every buffer that frees
-//! a store. A sweep visits up to 8 parked stores, usually including the most recent one, and up to
-//! 1,024 of the regions in these stores. If another thread is sweeping, a thread skips its sweep,
-//! and the other thread then sweeps once more. If many sweeps are skipped, later sweeps visit more
-//! stores to make up for them. [`RingAl::trim_all`] sweeps all parked stores, unless another thread
-//! is sweeping. The 64-byte header of a freed store stays allocated until a sweep reaches it.
+//! Every creation and drop of a ring on the heap runs a sweep, and so does every drop of a buffer
+//! that frees a store. A sweep visits up to 8 parked stores, usually including the most recent one,
+//! and up to 1,024 of the regions in these stores. If another thread is sweeping, a thread skips
+//! its sweep, and the other thread then sweeps once more. If many sweeps are skipped, later sweeps
+//! visit more stores to make up for them. [`RingAl::trim_all`] sweeps all parked stores, unless
+//! another thread is sweeping. The 64-byte header of a freed store stays allocated until a sweep
+//! reaches it.
 //!
 //! # Bytes
 //!
-//! Byte buffers dereference to the written bytes, and never expose uninitialised bytes. With
-//! feature `bytes`, a frozen buffer converts to a `bytes::Bytes` without copying, and writable byte
-//! buffers implement `BufMut`.
+//! Byte buffers dereference to the written bytes only. With feature `bytes`, a frozen buffer
+//! converts to a `bytes::Bytes` without copying, and writable byte buffers implement `BufMut`.
 //!
 //! # Coming from ringal 0.2 to 0.4
 //!
-//! Programs compile unchanged, with one exception. Buffers implement `fmt::Write` as well as
-//! `io::Write`, so `write!` is ambiguous where both traits are in scope (E0034). In such a place,
-//! name the trait:
+//! With the default features, or any of `tls`, `drop` and `generic`, programs compile unchanged,
+//! with one exception. (With `default-features = false` and none of these features, add `std`, or
+//! `alloc` without the standard library. Without them, a ring needs memory from the caller.)
+//! Buffers implement `fmt::Write` as well as `io::Write`, so `write!` is ambiguous where both
+//! traits are in scope (E0034). In such a place, name the trait:
 //!
 //! ```
 //! # #[cfg(feature = "std")] {

@@ -88,8 +88,8 @@ pub fn with<R>(rings: &'static LocalKey<RefCell<RingAl>>, f: impl FnOnce(&mut Ri
     rings.try_with(|ring| Some(f(&mut *ring.try_borrow_mut().ok()?))).ok().flatten()
 }
 
-/// Calls `f` with an extendable buffer and returns its result, or `None` if the ring has no room.
-/// The signature determines the type of the closure's parameter.
+/// Calls `f` with an extendable buffer. Returns the result of `f`, or `None` if the ring has no
+/// room. The signature determines the type of the closure's parameter.
 #[doc(hidden)]
 pub fn extendable<'a, R>(ring: &'a mut RingAl, bytes: usize, f: impl FnOnce(ExtBuf<'a>) -> R) -> Option<R> {
     ring.extendable(bytes).map(f)

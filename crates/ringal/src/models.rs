@@ -6,8 +6,8 @@
 //! witnesses: for its header, for its regions, and for the fields that a sweep needs from the drop
 //! of the ring.
 //!
-//! Loom reports two accesses to a witness that no edge orders. `xtask/controls.toml` lists the
-//! orderings and steps that these models depend on, each with a model that fails without it.
+//! Loom reports two accesses to a witness that no edge orders. `xtask/controls.toml` lists
+//! weakenings of orderings and steps, each with a test or model that must fail with it.
 
 use alloc::sync::Arc;
 use core::mem::ManuallyDrop;
@@ -29,7 +29,7 @@ struct ModelStores(Arc<ParkedStores>);
 // never use the lists at the same time.
 unsafe impl Send for ModelStores {}
 
-/// The length of a region for a buffer of at most one granule.
+/// The length of a region for a buffer of one byte to one granule.
 const UNIT: usize = GRANULE + OVERHEAD;
 
 impl ModelStores {
@@ -214,8 +214,8 @@ fn loom_refused_request_reports_less_room_than_requested() {
     });
 }
 
-/// Three threads drop handles, and two of these threads also clone handles. The ring takes the
-/// region again after the last handle is dropped.
+/// Three threads clone and drop handles. The ring takes the region again after the last handle is
+/// dropped.
 #[test]
 fn loom_frozen_handles_are_dropped_by_three_threads() {
     check(|| {
@@ -307,8 +307,8 @@ fn loom_two_last_buffers_free_their_store_beside_a_sweep() {
     });
 }
 
-/// An early release ends between two sweeps, and the second sweep may find the gate shut. One of
-/// the two threads frees the store, without another sweep.
+/// An early release ends, and its thread then sweeps, but may find that another thread has shut the
+/// gate. One of the two threads frees the store, without a later call.
 #[test]
 fn loom_skipped_sweep_is_made_up_for() {
     check(|| {

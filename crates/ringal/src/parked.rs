@@ -18,8 +18,8 @@
 //! sweeps. If a sweep is skipped during this further sweep, a later call makes up for it.
 //!
 //! In the child of a fork, a store may stay allocated if another thread of the parent was dropping
-//! its ring, sweeping the store, or releasing one of its buffers. The share of that thread then
-//! stays. A header that the other thread was sweeping is not in any list. Every other store is
+//! the store's ring, sweeping the store, or releasing one of its buffers. The share of that thread
+//! then stays. A header that the other thread was sweeping is not in any list. Every other store is
 //! freed by its last buffer.
 
 use core::ptr::{self, NonNull};
@@ -180,8 +180,8 @@ impl ParkedStores {
         push(&self.arrivals, store.as_ptr(), None, park_order(), link);
     }
 
-    /// Sweeps a few parked stores, unless another thread is sweeping. Returns the number of stores
-    /// that this call freed.
+    /// Sweeps up to 8 parked stores, or more if sweeps were skipped, unless another thread is
+    /// sweeping. Returns the number of stores that this call freed.
     #[inline]
     pub(crate) fn sweep(&self) -> usize {
         if self.queued.load(Ordering::Relaxed) == 0 {
@@ -216,8 +216,8 @@ impl ParkedStores {
         self.gate.try_enter()
     }
 
-    /// Opens the gate. If other threads skipped sweeps, sweeps once more, unless another thread has
-    /// entered the gate. Returns the number of stores that the further sweep freed.
+    /// Opens the gate. If skipped sweeps remain to be made up for, sweeps once more, unless another
+    /// thread has entered the gate. Returns the number of stores that the further sweep freed.
     fn open(&self, pass: Pass<'_>) -> usize {
         drop(pass);
         // ORDERING: SeqCst fence. Pairs with the one in `ParkedStores::owe`: either this thread

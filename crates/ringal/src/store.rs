@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  header: | closed, parked, block, plan, shares, link, swept |  read-only while the ring lives
-//!  block:  | (alignment) | guard | region ... | guard | region ... |
+//!  block:  | (alignment) | guard | payload .. | guard | payload .. |
 //!                        ^first                                    ^first + end
 //! ```
 //!
@@ -72,8 +72,8 @@ struct HeapFields {
     shares: AtomicUsize,
     /// The next header in the same list of parked stores.
     link: AtomicPtr<RingStore>,
-    /// The offset where the next sweep continues (E3). Only the ring accesses this field until its
-    /// store is parked, and only the thread that holds the gate after that.
+    /// The offset where the next sweep continues (E3). Until the store is parked, only the ring
+    /// accesses this field. After that, only the thread that holds the gate does.
     swept: OwnerUsize,
     /// Lets loom check the accesses to the regions.
     regions: Witness,
@@ -125,8 +125,8 @@ impl RingStorePtr {
         Self(NonNull::from(&GIVEN))
     }
 
-    /// Returns whether the caller provided the memory. After the ring is dropped, such memory must
-    /// not contain sanitizer marks.
+    /// Returns whether the caller provided the memory. After the ring is dropped, no part of such
+    /// memory may stay poisoned.
     #[inline]
     pub(crate) fn is_given(self) -> bool {
         #[cfg(not(ephemera_loom))]
@@ -196,7 +196,7 @@ impl RingStorePtr {
         // SAFETY: the block has `plan.first() + plan.end` bytes.
         let base = unsafe { block.add(plan.first()) };
         // SAFETY: `plan.end` bytes follow `base` in the fresh block. `plan.first()` aligns `base`
-        // to the granule.
+        // to the granule, and `plan.end` is a positive multiple of it.
         unsafe { format(base, plan.end) };
         Some((Self(store), base))
     }
@@ -330,8 +330,8 @@ pub(crate) unsafe fn format(base: NonNull<u8>, len: usize) {
     unsafe { guard.create(len) };
 }
 
-/// Prepares a taken region for a buffer of `bytes` bytes. Removes the sanitizer marks and, in
-/// builds with checks (see `checked`), fills the margin.
+/// Prepares a taken region for a buffer of `bytes` bytes. Unpoisons the buffer and, in builds with
+/// checks (see `checked`), fills the margin.
 ///
 /// # Safety
 /// The region is taken and lies in `store`, its length is `region_of(bytes)`, and only the caller
@@ -340,7 +340,7 @@ pub(crate) unsafe fn format(base: NonNull<u8>, len: usize) {
 pub(crate) unsafe fn hand_out(store: RingStorePtr, guard: GuardPtr, bytes: usize) {
     let (data, region) = (guard.payload(), region_of(bytes));
     // In caller-provided memory, also unpoison the bytes that rounding adds: when the ring is
-    // dropped, the region of a live buffer must not be marked.
+    // dropped, the region of a live buffer must not be poisoned.
     let usable = if store.is_given() { room(region) } else { bytes };
     // SAFETY: `usable` bytes are in the region, which only the caller accesses.
     unsafe { unpoison(data, usable) };

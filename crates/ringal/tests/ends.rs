@@ -15,8 +15,8 @@ use ephemera_testkit::backing::CountingGlobal;
 use ephemera_testkit::suite::take_turn;
 use ringal::{FixedBuf, GenericBufMut, RingAl, ringal};
 
-/// The alignment of every store in this program, in bytes. No other block has this alignment, so
-/// the alignment identifies the stores.
+/// The alignment of the stores that `ring` creates, in bytes. No other block has this alignment, so
+/// the alignment identifies these stores.
 const STORE: usize = 1 << 13;
 
 /// The size of a store's header in bytes. The header is a separate block.
@@ -29,7 +29,7 @@ fn ring(bytes: usize) -> RingAl {
     RingAl::builder(bytes).align(STORE).build()
 }
 
-/// Returns the number of allocated stores. Does not sweep first.
+/// Returns the number of allocated stores that `ring` created. Does not sweep first.
 fn stores() -> usize {
     GLOBAL.aligned().blocks
 }
@@ -314,8 +314,8 @@ fn user_code_may_use_the_ring_of_its_thread() {
     drop(buffer);
     assert_eq!(served.load(Ordering::Relaxed), 3);
 
-    // The closure of `@ext` borrows the ring, so nested calls return `None`. A panic ends the
-    // borrow.
+    // `@ext` borrows the ring while its closure runs, so nested calls return `None`. A panic ends
+    // the borrow.
     let nested = ringal!(@ext, 16, |buffer| {
         drop(buffer);
         (ringal!(@fixed, 1).is_none(), ringal!(@ext, 1, drop).is_none())

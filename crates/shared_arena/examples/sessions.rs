@@ -1,6 +1,6 @@
-//! A session table. Threads log users in and replace their sessions. Each request keeps the session
-//! that it began with. Each thread's clock is a queue of weak handles to the thread's most recent
-//! sessions, and does not keep these sessions alive.
+//! A session table. Threads log users in, and each login replaces the user's session. Each request
+//! keeps the session that it began with. Each thread's clock is a queue of weak handles to the
+//! thread's most recent sessions, and does not keep these sessions alive.
 //!
 //! Run it with `cargo run --release -p shared_arena --example sessions`.
 

@@ -34,8 +34,8 @@ impl StoreAccount {
         self.0.is_limited()
     }
 
-    /// Creates the error for a refused request of `asked` bytes. It reports the bytes that the
-    /// account holds at this moment.
+    /// Creates the error for a refused request of `asked` bytes. The error reports the bytes that
+    /// the account holds at this moment.
     pub(crate) fn refused(&self, asked: usize, cause: RefusalCause) -> Refused {
         self.refused_at(self.held(), asked, cause)
     }
@@ -152,7 +152,8 @@ mod tests {
         assert!(refused.by_limit() && account.held() == 64);
         assert!(account.reserve(36).is_ok() && account.reserve(37).is_err());
         assert_eq!(account.held(), 64);
-        // SAFETY: the account granted the block above with this layout.
+        // SAFETY: `acquire` of this account returned the block for this layout, and the test does
+        // not use the block again.
         unsafe { account.release(block, layout) };
         assert_eq!(account.held(), 0);
     }

@@ -7,9 +7,9 @@
 //!                     old ----'
 //! ```
 //!
-//! The visitor passes a gate, which a thread tries once, without waiting. At every moment, an item
-//! is in at most one list, so a forked child finds intact lists even if a thread of the parent was
-//! in the middle of a visit. The child misses at most the items that this thread had taken out.
+//! The visitor passes a gate, for which no thread waits. At every moment, an item is in at most one
+//! list, so a forked child finds intact lists even if a thread of the parent was in the middle of a
+//! visit. The child misses at most the items that this thread had taken out of a list.
 
 use core::fmt;
 use core::ptr::{self, NonNull};
@@ -133,7 +133,7 @@ impl<T: Linked> Bag<T> {
 
     /// Starts a visit. If another thread is visiting and `wish` is 0, returns `None`. If `wish` is
     /// not 0, leaves it as a request and tries again. If the second try fails too, returns `None`,
-    /// and the visitor finds the request after it has opened the gate.
+    /// and this visitor or a later one finds the request after it has opened the gate.
     pub(crate) fn visit_or_wish(&self, wish: usize) -> Option<Visit<'_, T>> {
         let visit = self.visit();
         if visit.is_some() || wish == 0 {
@@ -171,8 +171,8 @@ impl<T: Linked> Visit<'_, T> {
         pop(&self.bag.fresh)
     }
 
-    /// Takes out an item that an earlier visit kept. Returns `None` if there is none. Each pass
-    /// over these items takes out each item once.
+    /// Takes out an item that an earlier visit kept. Returns `None` if there is none. Takes out all
+    /// of these items before it takes out one of them again.
     pub(crate) fn next_old(&mut self) -> Option<NonNull<T>> {
         pop(&self.bag.old).or_else(|| {
             self.bag.turn_over();

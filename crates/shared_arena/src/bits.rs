@@ -1,5 +1,5 @@
-//! Defines the word of a page, which has a bit for each free slot and a bit that says whether the
-//! page is listed.
+//! Defines the word of a page: a bit for each slot, which is set if the slot is free, and a bit
+//! that says whether the page is listed.
 #![forbid(unsafe_code)]
 
 use core::fmt;

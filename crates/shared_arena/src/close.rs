@@ -1,15 +1,15 @@
 //! Closes a dropped arena: frees its empty groups, marks the others, and sets their counts to the
 //! numbers of slots still in use.
 //!
-//! No thread claims from a closed arena. The drop sets each group's `record` to null and closes the
-//! inbox of each shard. A free that finds null or a closed foreign word takes its slot off the
-//! group's count. A free that finds the inbox closed takes off all slots in its page's foreign
-//! word. The thread that counts the last slot of a group usually frees the group. The thread that
-//! takes off the last part of the store frees the store.
+//! No thread claims from a closed arena. The drop sets each group's `record` to null and, unless
+//! the arena is a pool, closes the inbox of each shard. A free that finds null or a closed foreign
+//! word takes its slot off the group's count. A free that finds the inbox closed takes off all
+//! slots in its page's foreign word. The thread that counts the last slot of a group usually frees
+//! the group. The thread that takes off the last part of the store frees the store.
 //!
 //! The count `out` starts at [`ALIVE`], and the closing thread takes off everything but the number
-//! of slots in use, so a free can count its slot before the closing thread does. Such a free can
-//! run on another thread, or within this module when the global allocator drops a handle.
+//! of slots in use, so a free can count its slot before that. Such a free can run on another
+//! thread, or within this module when the global allocator drops a handle.
 
 use core::ptr::{self, NonNull};
 
@@ -37,7 +37,7 @@ pub(crate) unsafe fn close_shard(store: &ArenaStore, shard: ShardPtr, queue: boo
         unsafe { close_inbox(geometry, shard) };
     }
     // All groups must be marked as dropped before any slot is counted. A free that saw the arena
-    // live after the count would set a bit that no thread counts.
+    // live after the count could set a bit that no thread counts.
     let mut before: *mut PageGroup = ptr::null_mut();
     each_group(shard.groups().get(), |group| {
         group.prev().set(before);
@@ -63,7 +63,7 @@ pub(crate) unsafe fn close_shard(store: &ArenaStore, shard: ShardPtr, queue: boo
         if queue {
             unlink(shard, group);
         }
-        // SAFETY: this thread counted the last slot, and no list has the group.
+        // SAFETY: this store made the group, this thread counted its last slot, and no list has it.
         unsafe { store.release_group(group) };
     });
     if weakened!("arena_told_after_the_count") {
@@ -94,10 +94,11 @@ fn each_group(mut rest: *mut PageGroup, mut visit: impl FnMut(PageGroupPtr)) {
 /// # Safety
 /// The caller drops the arena of the shard's store, and must call this once for each shard.
 unsafe fn close_inbox(geometry: &ArenaGeometry, shard: ShardPtr) {
-    // SAFETY: the caller drops the arena, so no holder takes from this inbox, and no other call
-    // closes it.
+    // SAFETY: the caller drops the arena and closes each inbox once, so no thread takes from this
+    // inbox now or later. Every remote free goes through `give_back_until_closed`.
     for (far, slots) in unsafe { shard.inbox().close() } {
-        // SAFETY: slots in the inbox are not counted, so their group is not freed (G1).
+        // SAFETY: `far` derives from its group. The slots in the inbox are not counted, so the
+        // group is not freed (G1).
         let group = unsafe { PageGroupPtr::around(far, geometry.group) };
         let noted = group.noted(geometry, group.page_of_far(geometry, far));
         noted.set(noted.get() | slots);
@@ -175,7 +176,7 @@ pub(crate) unsafe fn release(group: PageGroupPtr) -> bool {
     let store = ArenaStore::of(unsafe { ShardPtr::of(group) });
     // SAFETY: the store is live, because this group is a part of it.
     let this = unsafe { store.as_ref() };
-    // SAFETY: this thread counted the last slot, and no list has the group.
+    // SAFETY: this store made the group, this thread counted its last slot, and no list has it.
     unsafe { this.release_group(group) };
     // SAFETY: the group was a part of the store, and this thread has just freed it.
     unsafe { ArenaStore::part(store, 1) }

@@ -5,8 +5,8 @@
 //!   | weak: 32 bits | strong: 32 bits |      all strong handles together have one weak count
 //! ```
 //!
-//! A page has no counts before its first counted handle (`group::counted`). A count above half of
-//! its range aborts the process.
+//! A page has no counts before its first counted handle (`group::counted`). A thread that finds a
+//! count above half of its range aborts the process.
 
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 use ephemera_prim::sync::change_if;

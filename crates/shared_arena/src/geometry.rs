@@ -21,9 +21,10 @@ use ephemera_prim::align::align_up;
 /// Distance from one page to the next, in strides.
 pub(crate) const SPACING: usize = 64;
 
-/// The smallest difference between a group's alignment and its size, in bytes. General allocators
-/// put a header in front of each block, so a group as large as its alignment would leave no room
-/// for the header of the next block. The next group would then start a whole alignment later.
+/// The smallest difference between a group's alignment and its size, in bytes. Many general
+/// allocators put a header in front of each block, so a group as large as its alignment would leave
+/// no room for the header of the next block. The next group would then start a whole alignment
+/// later.
 const SLACK: usize = 16;
 
 /// Size of a cache line, in bytes. Parts that different threads write do not share a line.
@@ -52,8 +53,8 @@ const GOAL: usize = if cfg!(ephemera_loom) { 2 } else { 8 };
 /// The smallest alignment of a group, in bytes.
 const SMALLEST: usize = 16 << 10;
 
-/// The largest alignment of a group, in bytes. A type that is too large for this alignment has
-/// groups with a larger alignment and one slot each.
+/// The largest alignment of a group with more than one slot, in bytes. A type that is too large for
+/// this alignment has groups with a larger alignment and one slot each.
 const LARGEST: usize = 256 << 10;
 
 /// The layout of the groups of one type. It depends only on the type's size and alignment.
@@ -160,7 +161,8 @@ impl ArenaGeometry {
     }
 
     /// Returns the total size in bytes of the fewest groups that together have `pages` pages.
-    /// Returns `None` if the size overflows or no group has room for a slot.
+    /// Returns `None` if the size overflows, or if `pages` is not 0 and no group has room for a
+    /// slot.
     pub(crate) const fn bytes_in_groups(&self, pages: usize) -> Option<usize> {
         if pages == 0 {
             return Some(0);
@@ -196,8 +198,8 @@ impl ArenaGeometry {
         self.first + page * SPACING * self.stride
     }
 
-    /// Returns the number of pages that `slots` slots need, or `usize::MAX` if no group has room
-    /// for a slot.
+    /// Returns the number of pages that `slots` slots need, or `usize::MAX` if `slots` is not 0 and
+    /// no group has room for a slot.
     pub(crate) const fn pages_for(&self, slots: usize) -> usize {
         if slots != 0 && self.pages == 0 { usize::MAX } else { slots.div_ceil(self.slots) }
     }

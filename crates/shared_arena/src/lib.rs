@@ -38,10 +38,10 @@
 //! * A value that does not fit into a group of 256 KiB gets its own group. That group takes the
 //!   value's size plus the value's alignment, or plus 256 bytes if the alignment is smaller. A
 //!   zero-sized value takes as many bytes as its alignment.
-//! * The overhead of a group is 64 bytes, 48 bytes for each page that the type's largest group can
-//!   have, and the space of one value between two pages. A page that ever had a counted handle
-//!   takes 8 more bytes for each slot. In a large arena of words without counted handles, the
-//!   overhead is less than one byte for each value.
+//! * The overhead of a group is about 64 bytes, 48 bytes for each page that the type's largest
+//!   group can have, and the space of one value between two pages. A page that ever had a counted
+//!   handle takes 8 more bytes for each slot. In a large arena of words without counted handles,
+//!   the overhead is less than one byte for each value.
 //! * Each thread that uses an arena has its own pages in it. While a thread is alive but does not
 //!   allocate, no other thread can use that thread's empty pages.
 //! * If a handle is passed to `mem::forget`, its slot is never freed.
@@ -76,7 +76,7 @@
 //! One case takes longer: a thread drops a value that it allocated itself, and during that drop
 //! another thread drops the arena. The value's group is then freed when the first thread next runs
 //! out of slots, drops another value of a dropped arena, or exits. Creating or dropping any arena
-//! can also free the group, because each creation or drop looks at a few groups in this state.
+//! can also free the group, because each creation or drop looks at some groups in this state.
 //! [`trim_all`] looks at all groups in this state. The state of the dropped arena, about a
 //! kilobyte, may stay as long as the group.
 //!
@@ -113,7 +113,7 @@
 //! |---|---|---|
 //! | `stats()` after `new()` or `with_capacity(0)` | `(0, 63)` | `(0, 0)`: the arena allocates its first page with its first value |
 //! | slots per page; `stats()` grows in steps of a page, and capacities are rounded up to whole pages | 63 | 63 for values of up to 4,156 bytes; fewer for larger ones, down to one |
-//! | bytes held for a first value of more than 4,156 bytes | 63 values | at most 256 KiB, or one value plus its alignment if that is larger |
+//! | bytes held for a first value of more than 4,156 bytes | 63 values | at most about 256 KiB, or one value plus its alignment if that is larger |
 //! | `shrink_to_fit()` of a `SharedArena` or `Arena` where nothing is empty | `true` | `false` |
 //! | `Debug` of an arena | lists its pages | reports the numbers of used and free slots |
 //!
@@ -196,7 +196,8 @@ pub use stats::Stats;
 ///
 /// Programs rarely need this function. Usually the drop of the last value frees an arena's memory,
 /// and otherwise a later creation or drop of any arena does. The call takes time linear in the
-/// number of pages that it reads. To free memory of a live arena, call the arena's `trim`.
+/// number of pages that dropped arenas still hold. To free memory of a live arena, call the arena's
+/// `trim`.
 ///
 /// # Examples
 ///

@@ -43,8 +43,8 @@ impl<'s> ShardOwner<'s> {
         let taken = unsafe { self.shard.inbox().take() };
         for (far, slots) in taken {
             let geometry = self.geometry();
-            // SAFETY: a page in the inbox belongs to this shard, and its group is not freed before
-            // the page is booked (G1).
+            // SAFETY: `far` belongs to a page of this shard and derives from the page's group,
+            // which is not freed before the page is booked (G1).
             let group = unsafe { PageGroupPtr::around(far, geometry.group) };
             let near = group.near(geometry, group.page_of_far(geometry, far));
             self.shard.book(near, slots);

@@ -177,7 +177,7 @@ unsafe fn serve(world: &ArenaWorld, store: NonNull<ArenaStore>, shard: ShardPtr,
             if group.queued().get() != 0 {
                 close::unlink(shard, group);
             }
-            // SAFETY: the group's last slot was counted, and no list has the group.
+            // SAFETY: this store made the group, its last slot was counted, and no list has it.
             unsafe { this.release_group(group) };
             gone += 1;
         }
@@ -191,7 +191,7 @@ unsafe fn serve(world: &ArenaWorld, store: NonNull<ArenaStore>, shard: ShardPtr,
     let freed = gone != 0 && unsafe { ArenaStore::part(store, gone) };
     if emptied && !freed && !weakened!("arena_bag_keeps_what_ended") {
         // The shard may still be in the record's bag, where it keeps the store from being freed.
-        // This visit then takes the shard out.
+        // This visit tries to take the shard out.
         return visit(world, record, Visitor::Finisher, LOOKS);
     }
     world.freed(freed)
@@ -226,7 +226,8 @@ fn look_at(world: &ArenaWorld, store: &ArenaStore, shard: ShardPtr, own: bool, m
             if !own {
                 close::unlink(shard, group);
             }
-            // SAFETY: the look counted the last slot, and no list has the group.
+            // SAFETY: this store made the group, the look counted the last slot, and no list has
+            // it.
             unsafe { store.release_group(group) };
             gone += 1;
         }
@@ -287,8 +288,8 @@ pub(crate) fn visit(
         (visitor, most) = match bag.wishes() {
             0 if !ended => break,
             1 if !ended && weakened!("arena_requests_are_one") => (Visitor::Finisher, LOOKS),
-            // The threads that found the bag in use share one bit for their requests, so this visit
-            // examines all shards for them, and takes out those without a queued group.
+            // The finishers that found the bag in use share one bit for their requests, so this
+            // visit examines all shards for them, and takes out those without a queued group.
             1 if !ended => (Visitor::Finisher, usize::MAX),
             _ => (Visitor::Successor, usize::MAX),
         };

@@ -2,7 +2,7 @@
 //! a process share.
 //!
 //! The functions take the shared state (the *world*) and the record by reference. `thread` passes
-//! the only world of the process. Models and tests make their own worlds.
+//! the static world `WORLD`. Models and tests make their own worlds.
 
 use core::ptr::NonNull;
 
@@ -216,7 +216,8 @@ pub(crate) unsafe fn free_remote(
 #[cold]
 #[inline(never)]
 unsafe fn push_or_count(group: PageGroupPtr, far: NonNull<Far>, bit: u64, old: u64, world: &ArenaWorld) {
-    // SAFETY: the freed slot is not booked or counted yet, so the group is bound.
+    // SAFETY: the freed slot was claimed, so the group is bound. The slot is not booked or counted
+    // yet, so the group is live.
     let shard = unsafe { ShardPtr::of(group) };
     // SAFETY: this thread set `bit` in the word of `far` and found `old` there. The inbox belongs
     // to the page's shard.

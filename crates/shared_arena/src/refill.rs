@@ -23,8 +23,7 @@ const LOOK_EVERY: usize = 64;
 
 impl ShardOwner<'_> {
     /// Claims a slot from the shard's pages, remote frees, or groups that no shard has. Allocates a
-    /// group only to let pages rest. Returns `None` if it finds no slot; the caller must then
-    /// allocate a group.
+    /// group only to let pages rest. Returns `None` if it finds no slot.
     pub(crate) fn serve(self) -> Option<NonNull<u8>> {
         self.obey();
         loop {
@@ -51,7 +50,7 @@ impl ShardOwner<'_> {
         })
     }
 
-    /// Claims a slot. If the shard cannot find one, allocates a group first.
+    /// Claims a slot. If [`Self::serve`] finds none, allocates a group first.
     pub(crate) fn serve_or_grow(self) -> Result<NonNull<u8>, Refused> {
         loop {
             if let Some(slot) = self.serve() {

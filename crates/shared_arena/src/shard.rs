@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   hot ------> one free slot
-//!   bits, base  the current page: its free slots, all taken out of the page's word
+//!   bits, base  free slots of the current page, taken out of the page's word
 //!   avail ----> page with free slots --> page with free slots   (LISTED, like the current page)
 //!   groups ---> every group of the shard, whether or not its pages are listed
 //! ```
@@ -382,8 +382,8 @@ const fn ahead(geometry: &ArenaGeometry) -> usize {
 pub(crate) fn used(geometry: &ArenaGeometry, slot: NonNull<u8>) {
     #[cfg(ephemera_loom)]
     {
-        // SAFETY: the slot is free or belongs to the caller, so its group is live. The slot's
-        // pointer derives from the group (G1).
+        // SAFETY: the caller has just claimed the slot or is about to free it, so its group is
+        // live. The slot's pointer derives from the group (G1).
         let group = unsafe { PageGroupPtr::around(slot, geometry.group) };
         let position = geometry.position(slot.addr().get() & (geometry.group - 1));
         group.touch();

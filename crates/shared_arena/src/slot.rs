@@ -143,11 +143,11 @@ impl ArenaKind for Either {
         let record =
             unsafe { PageGroupPtr::around(slot, Of::<T>::GEOMETRY.group) }.record().get().cast_const();
         if record == pool_mark() {
-            // SAFETY: the slot belongs to a pool, and the caller does not use it again.
+            // SAFETY: the slot belongs to a pool. The caller may free it and does not use it again.
             unsafe { OneThread::free(slot) };
         } else {
-            // SAFETY: the slot does not belong to a live pool, and the caller does not use it
-            // again.
+            // SAFETY: the slot does not belong to a live pool. The caller may free it and does not
+            // use it again.
             unsafe { free_other(slot) };
         }
     }
@@ -167,11 +167,12 @@ unsafe fn free_other<T>(slot: NonNull<T>) {
     let store = || ArenaStore::of(unsafe { ShardPtr::of(group) });
     // SAFETY: the store is live while one of its slots is in use.
     if group.record().get().is_null() && unsafe { store().as_ref() }.single() {
-        // SAFETY: the slot belongs to a dropped pool, and the caller does not use it again.
+        // SAFETY: the slot belongs to a dropped pool. The caller may free it and does not use it
+        // again.
         unsafe { OneThread::free(slot) };
     } else {
-        // SAFETY: the slot belongs to an arena that is not a pool, and the caller does not use it
-        // again.
+        // SAFETY: the slot belongs to an arena that is not a pool. The caller may free it and does
+        // not use it again.
         unsafe { Threads::free(slot) };
     }
 }
@@ -184,7 +185,8 @@ unsafe fn free_other<T>(slot: NonNull<T>) {
 #[cfg(not(all(feature = "std", target_has_atomic = "64")))]
 #[inline]
 unsafe fn free_other<T>(slot: NonNull<T>) {
-    // SAFETY: pools are the only arenas on this target, and the caller does not use the slot again.
+    // SAFETY: pools are the only arenas on this target. The caller may free the slot and does not
+    // use it again.
     unsafe { OneThread::free(slot) };
 }
 

@@ -1,5 +1,5 @@
-//! Binds threads to records in the process's only world (`ArenaWorld`), and calls `protocol` with
-//! the world and the record. The public types call this module.
+//! Binds threads to records in the static world [`WORLD`], and calls `protocol` with the world and
+//! the record. The public types call this module.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -75,7 +75,7 @@ fn claim_slow(store: &ArenaStore) -> Result<NonNull<u8>, Refused> {
     if !store.is_ours() {
         return Err(store.account().refused(0, RefusalCause::OtherCopy));
     }
-    // SAFETY: this thread holds the record during the call.
+    // SAFETY: this thread holds the record, which belongs to `WORLD`, during the call.
     with_record(store, |record| unsafe { protocol::claim_slow(&WORLD, store, record) })
 }
 
@@ -88,9 +88,9 @@ pub(crate) fn make_shard(store: &ArenaStore) -> Result<(), Refused> {
     with_record(store, make).map(drop)
 }
 
-/// Calls `visit` with a record that this thread holds during the call: the record to which the
-/// thread is bound, and which its first call binds. A thread that cannot be bound leases a record
-/// for this call.
+/// Calls `visit` with a record that this thread holds during the call. The first call of a thread
+/// binds the thread to a record, which its later calls use too. A thread that cannot be bound
+/// leases a record for each call.
 ///
 /// # Errors
 /// Returns [`Refused`] if there is no memory for a record, or the error of `visit`.
@@ -116,12 +116,12 @@ pub(crate) fn shrink(store: &ArenaStore) -> bool {
     unsafe { protocol::shrink(&WORLD, store, local::bound::<ArenaRecord>()) }
 }
 
-/// Looks at a few parked shards: see [`parked::look`].
+/// Looks at parked shards of up to two records: see [`parked::look`].
 pub(crate) fn look() {
     parked::look(&WORLD, local::bound::<ArenaRecord>());
 }
 
-/// Looks at all parked shards, and returns the number of freed stores.
+/// Looks at all parked shards: see [`parked::look_at_all`]. Returns the number of freed stores.
 pub(crate) fn look_at_all() -> usize {
     parked::look_at_all(&WORLD, local::bound::<ArenaRecord>())
 }

@@ -1,5 +1,5 @@
-//! Trims a shard: finds its empty groups, and frees them or leaves them for other shards. Only the
-//! owner trims a shard, and only while the arena is live.
+//! Trims a shard: finds its empty groups, and frees or unbinds them. Only the owner trims a shard,
+//! and only while the arena is live.
 //!
 //! One pass over the shard's groups takes the empty groups, or only the idle ones, off the shard's
 //! list, and rebuilds the list of pages with free slots. The pass runs inside the store's gate.
@@ -26,7 +26,7 @@ pub(crate) enum Which {
     Idle,
 }
 
-/// Says whether a trim frees the groups that it takes, or leaves them to other shards.
+/// Says whether a trim frees the groups that it takes, or leaves them for any shard to bind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// Frees the groups.
@@ -69,15 +69,15 @@ impl ShardOwner<'_> {
         let (shard, geometry) = (self.shard, self.geometry());
         let (epoch, obeyed) = (&shard.quiet().epoch, shard.quiet().epoch.get());
         if which == Which::Empty {
-            // This trim fulfils the requests to trim that were made before it drains the inbox, and
-            // sees the remote frees before them. It can miss frees that precede a later request.
+            // This trim fulfils the requests to trim that the thread sees here, and sees the remote
+            // frees before them. It can miss frees that precede a later request.
             self.store.epoch().turned(epoch);
         }
         self.book_inbox();
         let weak = weakened!("arena_trim_beside_a_walk");
         let pass = if weak { None } else { enter(self.store) };
         if pass.is_none() && !weak {
-            // No request is fulfilled.
+            // The pass over the groups did not run, so the requests to trim stay pending.
             epoch.set(obeyed);
             return None;
         }
@@ -123,8 +123,8 @@ impl ShardOwner<'_> {
         shard.avail().set(some.followed_by(&all));
         if fate == Fate::Release {
             drop(pass);
-            // SAFETY: the groups are empty, all their remote frees are booked, and no list has
-            // them, so no other thread has a pointer to them.
+            // SAFETY: the groups of this store are empty, all their remote frees are booked, and no
+            // list has them, so no other thread has a pointer to them.
             unsafe { self.store.release_list(gone) };
         } else {
             // SAFETY: the groups are on no list that another thread can reach, so no other thread

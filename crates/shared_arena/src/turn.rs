@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A thread that finds the word null takes the turn. Any other thread can leave a group or a
-//! request with one exchange. A thread that has left a group does not touch the shard again. Before
+//! request with one exchange. After it has left a group, it does not touch the shard again. Before
 //! the holder releases the turn, it handles everything that other threads left.
 
 use core::ptr;

@@ -14,13 +14,13 @@ use crate::bag::{Bag, BagLink, Linked};
 use crate::shard::{Shard, ShardPtr};
 use crate::store::Seat;
 
-/// The data that this crate keeps in a thread's record: the seat of the record's shard, which is
-/// the same in every store, and the parked shards of the record.
+/// The data that this crate keeps in a thread's record: the record's seat, which is the same in
+/// every store, and the record's parked shards.
 #[derive(Debug)]
 pub(crate) struct ArenaRecord {
     segment: OwnerUsize,
     at: OwnerUsize,
-    /// The number of times that a thread leased the record in order to claim slots.
+    /// The number of times that a thread leased the record to claim slots or to make a shard.
     pub(crate) entered: OwnerUsize,
     /// Parked shards of this record that wait for a look.
     pub(crate) parked: Bag<Shard>,

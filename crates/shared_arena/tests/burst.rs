@@ -1,5 +1,5 @@
-//! Tests that an arena frees the memory of a burst while the arena stays in use. No test trims the
-//! arena before it measures the memory.
+//! Tests when an arena frees the memory of a burst. No test trims the arena before it measures the
+//! memory.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -28,11 +28,11 @@ const STEADY: u64 = 200_000;
 /// The capacity of the channel between two threads, in values.
 const QUEUE: usize = 32;
 
-/// The maximum number of bytes that an arena may hold for a few live values: the bytes of a few
-/// groups.
+/// The maximum number of bytes that an arena may hold for at most 202 live values: about two groups
+/// of the largest size.
 const FEW: usize = 128 << 10;
 
-/// The number of bytes to which an arena grows so that pages that another thread emptied rest.
+/// The number of bytes to which an arena grows so that its pages rest.
 const RESTING: usize = 2 << 20;
 
 fn burst(arena: &SharedArena<Job>) -> Vec<ArenaBox<Job>> {
@@ -160,7 +160,7 @@ fn rounds_of_bursts_that_another_thread_drops_keep_their_pages() {
     assert_eq!((arena.statistics().pages, GLOBAL.aligned().taken), before, "pages were freed and allocated");
 }
 
-/// A page has room for only a few of these values, so a few hundred claims take many slow paths.
+/// A page has room for only a few of these values, so 800 claims take many slow paths.
 #[test]
 #[cfg_attr(miri, ignore = "150 values, each of a page, take half a minute and a gigabyte")]
 fn hand_over_of_large_values_after_a_burst_frees_the_burst() {

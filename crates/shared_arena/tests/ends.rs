@@ -140,7 +140,7 @@ fn end_abroad() {
     drop(value);
 }
 
-/// A thread claims one value in each of many arenas and sleeps. Another thread drops the arenas,
+/// A thread allocates one value in each of many arenas and sleeps. Another thread drops the arenas,
 /// and then the values. All groups are freed while the first thread sleeps.
 #[test]
 fn conc_arenas_are_freed_while_the_owner_of_their_values_sleeps() {
@@ -177,7 +177,7 @@ fn conc_arenas_are_freed_while_the_owner_of_their_values_sleeps() {
     wake.send(()).unwrap();
     owner.join().unwrap();
     assert_eq!(groups, 0, "groups wait for a sleeping thread");
-    // The state of an arena takes about a kilobyte. The states of a few arenas can stay until the
+    // The state of an arena takes about a kilobyte. The states of some arenas can stay until the
     // next drop of an arena.
     let stays = state.saturating_sub(HEAP.held());
     assert!(stays <= 16 << 10, "{stays} of {held} bytes stay for {ARENAS} arenas");
@@ -226,8 +226,8 @@ fn conc_arenas_freed_while_a_thread_is_in_the_bag_leave_nothing() {
     assert!(stays <= ARENAS * 256, "{stays} bytes of {ARENAS} arenas stay");
 }
 
-/// The global allocator drops the last value of a pool while the pool's drop returns a group to the
-/// allocator.
+/// The global allocator drops the last value of an arena while the arena's drop returns a group to
+/// the allocator.
 #[test]
 fn the_global_allocator_may_drop_a_value_during_the_drop_of_its_pool() {
     std::thread_local! {

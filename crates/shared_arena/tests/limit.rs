@@ -251,7 +251,7 @@ fn an_empty_group_is_exchanged_for_a_page_and_its_counts() {
 #[test]
 fn conc_memory_of_an_exited_thread_is_freed_for_a_new_shard() {
     take_turn();
-    // One of the limits leaves fewer bytes than a shard needs.
+    // At least one of the limits leaves fewer bytes than a shard needs.
     let limits = (13_472..24_000).step_by(if cfg!(miri) { 4_000 } else { 8 });
     limits.for_each(fill_one_after_the_other);
 }

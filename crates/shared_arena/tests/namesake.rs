@@ -157,7 +157,7 @@ fn shrinking_frees_pages() {
     assert_eq!(arena.stats(), (0, 0));
     let arena = Arena::<u64>::with_capacity(1000);
     assert!(arena.shrink_to_fit());
-    // The `shrink_to_fit` of the published crate takes `&mut self` and returns nothing.
+    // In the published crate, `Pool::shrink_to_fit` takes `&mut self` and returns nothing.
     let tidy: fn(&mut Pool<u64>) = |pool| pool.shrink_to_fit();
     let mut pool = Pool::with_capacity(1000);
     tidy(&mut pool);

@@ -147,7 +147,7 @@ impl Oracle {
         self.handles.push((number, make(value)));
     }
 
-    /// Checks all handles. A value must be live exactly while a handle keeps it live.
+    /// Checks all handles. A value must be live exactly while it has a handle that is not weak.
     fn check(&self) {
         let mut values = BTreeMap::<usize, *const Counted>::new();
         for (number, handle) in &self.handles {

@@ -1,5 +1,5 @@
 //! Tests of pages that rest: an arena whose values another thread drops grows to 2 MiB, and shrinks
-//! again when only its owner drops values.
+//! again when the thread that makes the values also drops them.
 #![cfg(all(feature = "std", target_has_atomic = "64", not(miri)))]
 
 extern crate alloc;
@@ -23,7 +23,7 @@ fn make(arena: &SharedArena<Value>) -> ArenaBox<Value> {
     arena.alloc([7; 8])
 }
 
-/// Hands over values until the arena no longer grows.
+/// Hands over more values than the arena needs to grow to its final size.
 fn grow(arena: &SharedArena<Value>) {
     hand_over(400, BATCH, || make(arena));
 }

@@ -187,7 +187,8 @@ fn conc_threads_bind_reserved_groups() {
             let values: Vec<_> = (0..before / 8)
                 .map(|number| arena.alloc([which, number as u64, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]))
                 .collect();
-            // If one thread ended before the other had its values, the other could use its groups.
+            // If one thread exited before the other had its values, the other could use the groups
+            // of the exited thread.
             barrier.wait();
             assert!(values.iter().enumerate().all(|(number, value)| value[..2] == [which, number as u64]));
         })

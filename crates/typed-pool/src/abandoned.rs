@@ -12,7 +12,7 @@ pub struct Abandoned {
     /// The number of live slots in these pools when they were dropped. A value without a unit
     /// counts as a slot.
     pub slots: usize,
-    /// The bytes of these pools' units, and of their blocks without a unit. This memory is never
+    /// The bytes that these pools left, in units and in blocks without a unit. This memory is never
     /// freed.
     pub bytes: usize,
 }

@@ -132,7 +132,7 @@ pub(crate) const fn layout(class: usize) -> Layout {
 }
 
 /// The alignment of the units of each class, in bytes. The length of the table is a power of two,
-/// so that a mask can replace the bounds check.
+/// so that a bitwise AND can replace the bounds check.
 const UNITS: [usize; CLASSES.next_power_of_two()] = {
     let mut units = [0; CLASSES.next_power_of_two()];
     let mut class = 0;
@@ -147,7 +147,7 @@ const UNITS: [usize; CLASSES.next_power_of_two()] = {
 /// turns the address of a slot into that of its unit.
 #[inline]
 pub(crate) const fn unit_size(class: usize) -> usize {
-    // A class is less than `CLASSES`, so the mask does not change the index.
+    // A class is less than `CLASSES`, so the AND does not change the index.
     UNITS[class & (UNITS.len() - 1)]
 }
 

@@ -76,8 +76,8 @@
 //!   the process requests pages after the cache has returned pages to the system. Each thread also
 //!   keeps up to 768 KiB of freed large blocks for itself. Blocks that the thread does not reuse
 //!   move to the cache of the process.
-//! * A thread frees all of its empty units when it ends. After that, a unit with live values is
-//!   freed as soon as any thread drops the last of those values.
+//! * A thread frees all of its empty units when it ends, and a later thread may take over the
+//!   others. Until then, each of them is freed as soon as any thread drops its last value.
 //! * [`TypedPool::trim`], [`PooledBox::trim`], [`PooledBox::trim_all`], and the `trim` methods of
 //!   the allocators free empty units on request.
 //! * [`Builder::limit`] and [`PooledBox::set_limit`] bound the bytes held. Before a limit that
@@ -102,14 +102,15 @@
 //! If other threads free the last live slots of a unit whose owner sleeps, they also return the
 //! pages of the unit's slots to the operating system. They do so in some of their own slow paths
 //! and remote frees, if the owner is idle: it has taken no slow path for 100 ms, or other threads
-//! have freed more than 4 MiB of its memory since its last slow path. The page with the unit's
-//! header stays resident. Units that the owner allocates from or keeps empty also stay resident,
-//! and so does a unit whose freed slot waits for the owner's next allocation. On Linux, other
-//! threads can return pages only if the system call `membarrier` is available.
+//! have freed more than 4 MiB of its memory (more after repeated bursts) since its last slow path.
+//! The page with the unit's header stays resident. Units that the owner allocates from or keeps
+//! empty also stay resident, and so does a unit whose freed slot waits for the owner's next
+//! allocation. On Linux, other threads can return pages only if the system call `membarrier` is
+//! available.
 //!
 //! In a forked child, the surviving thread frees and trims its own memory. The units of the
-//! parent's other threads stay allocated. If one of those threads was reading statistics at the
-//! fork, up to two units of each pool may stay too.
+//! parent's other threads stay allocated. If, at the fork, one of those threads was looking for
+//! pages to return, the units that it looked at stay too.
 //!
 //! # Traits
 //!
@@ -174,8 +175,8 @@ pub use ephemera_prim::backing;
 /// memory.
 ///
 /// All of these pools share one cache of pages. The functions of this module purge freed pages,
-/// bound the number of freed pages that stay resident, and report the bytes in use and in the
-/// cache.
+/// bound the number of freed pages that stay resident, ask for huge pages, and report the bytes in
+/// use and in the cache.
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 pub mod pages {
     #[doc(hidden)]

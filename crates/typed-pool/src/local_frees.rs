@@ -82,8 +82,8 @@ pub(crate) fn linked(first: *mut u8) -> impl Iterator<Item = *mut u8> {
 /// Makes a free slot link to `next`.
 ///
 /// # Safety
-/// `slot` is a free slot that is on no list, the pointer may write to it, and the caller owns its
-/// unit.
+/// `slot` is a free slot that is on no list or the last of one, the pointer may write to it, and
+/// the caller owns its unit.
 #[inline]
 pub(crate) unsafe fn write_link(slot: *mut u8, next: *mut u8) {
     // SAFETY: the slot is aligned for a link, has room for one, and belongs to the caller.
@@ -93,7 +93,7 @@ pub(crate) unsafe fn write_link(slot: *mut u8, next: *mut u8) {
 /// The bytes that the pointer of a freed block may access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// The whole slot, because all values of the heap have one type.
+    /// The whole slot: all values of the heap have one type, or the pointer came from a free list.
     Slot,
     /// Only the block. A later block in the same slot may be larger.
     Block,

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! A remote free sets a bit of the foreign word. It does not touch the slot, whose cache lines may
-//! belong to another core. When the owner books the free, it sets the slot's `home` bit instead of
-//! linking the slot. It links the slots with a `home` bit when their unit becomes the front. If the
-//! unit becomes empty before that, the owner rewinds the unit, which clears the bits.
+//! belong to another core. When the owner books the free, it links the slot only if the unit is the
+//! front. Otherwise it sets the slot's `home` bit, and links the slot when the unit becomes the
+//! front. If the unit becomes empty before that, the owner rewinds the unit, which clears the bits.
 
 use core::mem::offset_of;
 use core::ptr::NonNull;
@@ -38,7 +38,7 @@ impl SlotGroupPtr {
     /// U1 holds for the unit, and the pointer came from [`Self::as_non_null`].
     pub(crate) unsafe fn new(group: NonNull<SlotGroup>, unit_size: usize) -> Self {
         let base = group.as_ptr().map_addr(|addr| addr & !(unit_size - 1));
-        // SAFETY: units are aligned to their mask, and no unit is at address zero.
+        // SAFETY: units are aligned to `unit_size`, and no unit is at address zero.
         let unit = unsafe { NonNull::new_unchecked(base.cast()) };
         // SAFETY: the caller's unit is live (U1), and the group's pointer may access the whole
         // unit.
@@ -89,10 +89,10 @@ impl SlotGroupPtr {
         }
     }
 
-    /// Stops the group's countdown, if there is one, and returns the number of slots that were
-    /// freed during the countdown, or 0 if there is none. Returns `None` if the countdown is
-    /// complete. The group is then in the heap's mail or lent, or is about to be pushed (I1). Only
-    /// the owner may call this.
+    /// Stops the group's countdown, if there is one, and sets the `home` bits of the slots that
+    /// were freed during it. Returns the number of these slots, or 0 without a countdown. Returns
+    /// `None` if the countdown is complete. The group is then in the heap's mail or lent, or is
+    /// about to be pushed (I1). Only the owner may call this.
     pub(crate) fn stop_countdown(self) -> Option<usize> {
         match self.foreign().stop_countdown(COMPLETE_BITS) {
             Some(word) => {
@@ -224,14 +224,14 @@ impl UnitPtr {
 
     /// Returns whether all slots are free. Returns `false` for the front and for a unit among the
     /// empties. Slots with an unbooked remote free count as free. The calling thread must not be
-    /// the owner, and must have borrowed a group of the unit. The answer is only a hint unless the
-    /// thread has also claimed the unit's slots.
+    /// the owner, and must have borrowed a group of the unit. The answer is only a hint, unless the
+    /// thread has claimed the unit's slots and then run the fence of C3.
     ///
-    /// With a claim, the answer `true` is exact. The owner allocates no slot of a unit that is not
-    /// the front, except for a guest, which counts as live throughout. The number of live slots can
-    /// therefore only fall. This function reads the count of live slots first, and a count that is
-    /// out of date is too large. Each bit that it reads afterwards belongs to a slot in that count,
-    /// so if the count equals the number of bits, no slot is live.
+    /// After that fence, the answer `true` is exact. The owner allocates no slot of a unit that is
+    /// not the front, except for a guest, which counts as live throughout. The number of live slots
+    /// can therefore only fall. This function reads the count of live slots first, and a count that
+    /// is out of date is too large. Each bit that it reads afterwards belongs to a slot in that
+    /// count, so if the count equals the number of bits, no slot is live.
     pub(crate) fn all_free(self) -> bool {
         if matches!(self.observe_state(), UnitState::Front | UnitState::Empty)
             && !weakened!("fronts_are_purged")

@@ -7,11 +7,11 @@ use crate::unit::{UnitPtr, UnitState};
 
 /// The memory that a pool holds from its backing allocator, and the part of it that is live.
 ///
-/// Allocations and frees do not update counters for statistics. Instead, each call that returns
-/// statistics walks all units. The result is exact while no other thread operates on the pool,
-/// except for `unsettled_slots`: a running thread does not publish which slots of its front (the
-/// unit that it allocates from) are live, nor whether it keeps a freed slot of another unit for its
-/// next allocation. These slots do not count in `slots_live`.
+/// Allocations and frees of slots do not update counters for statistics. Instead, the thread that
+/// asks for statistics walks all units. The result is exact while no other thread operates on the
+/// pool, except for `unsettled_slots`: a running thread does not publish which slots of its front
+/// (the unit that it allocates from) are live, nor whether it keeps a freed slot of another unit
+/// for its next allocation. These slots do not count in `slots_live`.
 ///
 /// # Examples
 ///
@@ -36,10 +36,10 @@ pub struct Stats {
     pub empty_units: usize,
     /// The number of empty units whose pages other threads returned to the operating system,
     /// because the owner was idle. An owner is idle if it has taken no slow path for 100 ms, or if
-    /// other threads have freed more than 4 MiB of its memory since its last slow path. The pages
-    /// with the headers stay resident. Purged units still count in `bytes_held` and `empty_units`.
-    /// A unit no longer counts here after its owner has booked all of the unit's remote frees or
-    /// allocated from the unit.
+    /// other threads have freed more than 4 MiB of its memory (more after repeated bursts) since
+    /// its last slow path. The pages with the headers stay resident. Purged units still count in
+    /// `bytes_held` and `empty_units`. A unit no longer counts here after its owner has booked all
+    /// of the unit's remote frees or allocated from the unit.
     pub purged_units: usize,
     /// The number of slots of all units, live or free.
     pub slots: usize,

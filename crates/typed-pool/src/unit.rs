@@ -1,7 +1,7 @@
 //! `UnitPtr`: the pointer to a unit, which is an aligned block of slots with a header.
 //!
 //! ```text
-//!  base (aligned to the mask of its slots)
+//!  base (aligned to `UnitSpec::unit`)
 //!  | line 1: free list, until,  | line 2: owner, slots, | more   | slot | slot | never used
 //!  |   further, cursor, links    |         group of bits | groups |             ^cursor
 //!    only the owner writes here    other threads write to the groups

@@ -37,8 +37,8 @@ unsafe impl Listed for Unit {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct UnitRemote {
-    /// The address of the unit's heap, with a tag if the unit is abandoned (`ABANDONED`) or belongs
-    /// to a counting scope (`COUNTED`).
+    /// The address of the unit's heap (null in a `TypedPool`), with a tag if the unit is abandoned
+    /// (`ABANDONED`) or belongs to a counting scope (`COUNTED`).
     pub(crate) owner: OwnerPtr<()>,
     pub(crate) slots: u32,
     /// The word with which another thread claims the unit's slots.

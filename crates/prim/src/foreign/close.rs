@@ -1,9 +1,9 @@
-//! Closes an inbox when its pool is dropped. Afterwards, no remote free waits for a holder that
-//! books it.
+//! Closes an inbox when its pool is dropped. Afterwards, no remote free waits for a holder to book
+//! it.
 //!
 //! A pool that is dropped closes each of its inboxes once. The closing thread counts the remote
 //! frees of the units in the inbox. A pusher that finds the inbox closed counts all slots in its
-//! unit's word. A remote free that finds the word closed counts its own slots. Each remote free is
+//! unit's word. A thread whose free finds the word closed counts its own slots. Each remote free is
 //! therefore counted exactly once.
 
 use core::ptr::{self, NonNull};
@@ -14,7 +14,7 @@ use super::{ForeignHeader, Inbox, Taken, book_order, foreign_of, give_order, tak
 /// 63 slots.
 pub const CLOSED: u64 = 1 << 63;
 
-/// Returns the head of a closed inbox.
+/// Returns the sentinel that is the head of every closed inbox. It is not the address of a unit.
 pub(super) fn closed<U>() -> *mut U {
     ptr::without_provenance_mut(1)
 }
@@ -52,8 +52,8 @@ impl<U: ForeignHeader> Inbox<U> {
         if old != 0 {
             return bits;
         }
-        // SAFETY: this thread found zero, so it pushes (F1). Until then the slots in the word,
-        // which no thread has booked or counted, keep the unit live (F3, F7).
+        // SAFETY: the caller's unit belongs to this inbox. This thread found zero, so it pushes the
+        // unit (F1).
         if unsafe { self.push(unit) } || weakened!("closed_push_counts_nothing") {
             return 0;
         }
@@ -95,7 +95,8 @@ mod tests {
         let give = |page: &Page, bits| {
             // SAFETY: the pages live as long as the test, and each bit is freed once.
             let old = unsafe { Inbox::give_back_until_closed(NonNull::from(page), bits) };
-            // SAFETY: the line above set these bits in the unit's word and found `old` there.
+            // SAFETY: both pages belong to this inbox. The call above set these bits in the page's
+            // word and found `old` there.
             old.map_or(0, |old| unsafe { inbox.push_or_count(NonNull::from(page), bits, old) })
         };
         assert_eq!((give(&first, 1), give(&first, 2)), (0, 0), "the holder books them");

@@ -67,8 +67,8 @@ impl<U: ForeignHeader> LentUnits<'_, U> {
     /// Puts back the unit that was pushed last, unless [`LentUnits::look`] has returned a unit. The
     /// caller must still call [`LentUnits::put_back`], whose fence covers this unit too.
     pub fn put_newest_back(&mut self) {
-        // The last unit in `seen` links to the first unit of `rest`, so `rest` must not lose that
-        // unit.
+        // The last unit in `seen` links to the first unit of `rest`, so no other unit may follow it
+        // in `seen`.
         if self.seen.is_some() {
             return;
         }
@@ -82,7 +82,8 @@ impl<U: ForeignHeader> LentUnits<'_, U> {
     /// Puts back the units that [`LentUnits::look`] has not returned. The caller must still call
     /// [`LentUnits::put_back`], whose fence covers these units too.
     pub fn put_rest_back(&mut self) {
-        // SAFETY: `lend` borrowed all units from `self.rest` on, from an inbox of this record.
+        // SAFETY: `self.rest` is null, or the first of a list of units that `lend` borrowed from an
+        // inbox of this record.
         unsafe { self.inbox.join_all(core::mem::replace(&mut self.rest, ptr::null_mut())) };
     }
 

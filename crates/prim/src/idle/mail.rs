@@ -15,8 +15,8 @@ use crate::word::OwnerUsize;
 pub struct Mail<U, H> {
     /// The inbox to which threads that free blocks push.
     pub inbox: Inbox<U>,
-    /// The units that another thread has borrowed from `inbox` and examined. They still have
-    /// unbooked remote frees.
+    /// The units that a thread has borrowed from `inbox`, examined and put back here. They still
+    /// have unbooked remote frees.
     pub seen: Inbox<U>,
     /// The next heap in the queue, or null.
     pub(super) below: AtomicPtr<H>,
@@ -29,17 +29,18 @@ pub struct Mail<U, H> {
     /// The approximate number of pushed bytes that have not been added to the owner's `PushedBytes`
     /// yet.
     pub(super) bytes: AtomicUsize,
-    /// The number of the owner's visits to the slow path at the time when a thread added the heap
-    /// to the queue or last looked at it. Only the thread that adds the heap to the queue, and then
-    /// the thread inside the queue's gate, writes `visits` and `since`.
+    /// The number of the owner's visits to the slow path when a thread added the heap to the queue,
+    /// or when a look at the queue last visited the heap. Only the thread that adds the heap to the
+    /// queue, and then the thread inside the queue's gate, writes `visits` and `since`.
     pub(super) visits: OwnerUsize,
     /// The start of the owner's pause: the time in milliseconds at which a thread first saw this
-    /// number of visits, or last put the seen units back into the inbox.
+    /// number of visits, or at which a look that found the owner idle by time last put the seen
+    /// units back into the inbox.
     pub(super) since: OwnerUsize,
     /// Shut while a thread looks at the heap.
     pub(super) gate: Gate,
     /// The number of looks that found the owner idle by bytes and examined the whole inbox, since
-    /// the seen units last returned to the inbox. Only the thread inside the heap's gate writes it.
+    /// such a look last put the seen units back. Only the thread inside the heap's gate writes it.
     pub(super) looks: OwnerUsize,
     /// Whether a look that found the owner idle by bytes found the gate shut.
     pub(super) missed: AtomicBool,

@@ -4,7 +4,7 @@
 //! may finish before the owner counts as idle. If every thread then sleeps, no later operation
 //! purges the units of those blocks. An owner therefore also counts as idle when the bytes that
 //! other threads have pushed since its last visit to the slow path exceed a *bound*. From then on,
-//! some pushes of other threads purge the owner's units.
+//! other threads purge the owner's units after some of their pushes.
 //!
 //! If the owner soon reuses purged memory, it pays for the purge with page faults. The bound then
 //! doubles, so that a program with repeated bursts keeps its pages after the first few bursts. A

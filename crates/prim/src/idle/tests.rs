@@ -45,7 +45,8 @@ impl Looks {
         let unit = chunk();
         // SAFETY: the unit is live, belongs to this inbox and has no blocks.
         assert!(unsafe { heap.mail.inbox.give_back_add(unit, 1) });
-        // SAFETY: the heap outlives the queue's use.
+        // SAFETY: the heap outlives the queue's use, and `mail` always returns the same mail for
+        // it.
         unsafe { self.queue.note_push(self, heap, 1) };
         unit
     }

@@ -18,8 +18,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Gone, HOOKS, Hook};
 
-/// The number of keys whose values glibc keeps in the thread itself. It allocates memory for the
-/// values of all other keys.
+/// The number of keys whose values glibc keeps in the thread descriptor. For the values of all
+/// other keys, glibc allocates memory.
 const LOW_KEYS: libc::pthread_key_t = 32;
 
 /// The number of the key plus one, or zero if there is no key.

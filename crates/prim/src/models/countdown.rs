@@ -82,8 +82,8 @@ fn loom_countdown_is_completed_once() {
     });
 }
 
-/// A new holder stops the countdown while another thread makes the free that may complete it. The
-/// holder then reuses a freed block.
+/// A new holder stops the countdown while another thread makes the free that may complete it. If
+/// one block was freed during the countdown, the holder reuses this block.
 #[test]
 fn loom_countdown_is_stopped_beside_its_last_free() {
     explore_within(3, || {

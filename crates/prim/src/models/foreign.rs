@@ -84,7 +84,8 @@ impl Side {
     /// unit.
     pub(super) fn remote_free(&self, index: usize) -> bool {
         self.chunk.get().use_block(index);
-        // SAFETY: the block belongs to this thread, and keeps the unit live until it is booked.
+        // SAFETY: the unit belongs to this inbox. The block belongs to this thread, and keeps the
+        // unit live until it is booked.
         unsafe { self.inbox.get().give_back_add(self.chunk.pointer(), 1) }
     }
 

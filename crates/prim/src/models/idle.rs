@@ -25,7 +25,7 @@ impl Heap {
 }
 
 /// The operations on heaps whose records all have holders, or all have none. A look at a heap with
-/// a holder lends the heap's units and puts them back.
+/// a holder borrows the heap's units and puts them back.
 struct Looks {
     held: bool,
 }
@@ -84,13 +84,15 @@ impl Model {
 
     fn remote_free(&self, index: usize) {
         self.unit.get().use_block(index);
-        // SAFETY: the block belongs to this thread, and keeps the unit live until it is booked.
+        // SAFETY: the unit belongs to this inbox. The block belongs to this thread, and keeps the
+        // unit live until it is booked.
         let pushed = unsafe { self.heap.get().mail.inbox.give_back_add(self.unit.pointer(), 1) };
         if pushed {
             // Without this yield, loom does not search the interleavings in which another thread
-            // lends the unit here.
+            // borrows the unit here.
             thread::yield_now();
-            // SAFETY: the model keeps the heap until all of its threads are joined.
+            // SAFETY: the model keeps the heap until all of its threads are joined, and `mail`
+            // always returns the same mail for it.
             unsafe { self.queue.get().note_push(&PASSES, self.heap.get(), 1) };
         }
     }
@@ -123,8 +125,8 @@ fn loom_heap_with_mail_is_in_the_queue() {
     });
 }
 
-/// A look at a heap that is not in the queue lends the heap's units, while another thread pushes to
-/// the heap.
+/// A look at a heap that is not in the queue borrows the heap's units, while another thread pushes
+/// to the heap.
 #[test]
 fn loom_heap_whose_units_were_lent_is_in_the_queue() {
     explore(|| {
@@ -143,7 +145,7 @@ fn loom_heap_whose_units_were_lent_is_in_the_queue() {
     });
 }
 
-/// A look takes a heap out of the queue, while another thread has lent the heap's units.
+/// A look takes a heap out of the queue, while another thread may have borrowed the heap's units.
 #[test]
 fn loom_heap_is_in_the_queue_after_two_looks() {
     explore(|| {

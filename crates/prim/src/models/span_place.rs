@@ -1,5 +1,5 @@
 //! Models of the place for a span in a thread's own cache. The owner and another thread never both
-//! get a span, and the other thread gets a span only after the owner's last access to it.
+//! get the same span, and the other thread gets a span only after the owner's last access to it.
 
 use core::ptr::{self, NonNull};
 

@@ -80,7 +80,8 @@ impl FixedBufMut {
     ///
     /// # Safety
     /// `data` is the payload of a taken region of `region_of(cap)` bytes, which lies in `store` and
-    /// which only the caller accesses. The first `len` bytes of the payload are initialised.
+    /// which only the caller accesses. The first `len` bytes of the payload are initialised, and
+    /// `len` is at most `cap`.
     #[inline]
     pub(super) unsafe fn from_parts(data: NonNull<u8>, cap: usize, len: usize, store: RingStorePtr) -> Self {
         Self { data, cap, len, store }
@@ -171,8 +172,9 @@ impl FixedBufMut {
 impl Drop for FixedBufMut {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: only this handle accesses the region, whose length is `region_of(cap)` (B1), and
-        // no code uses it after this drop. `hand_out` was called with the same `cap`.
+        // SAFETY: only this handle accesses the region, which lies in `store` and has
+        // `region_of(cap)` bytes (B1). No code uses the buffer after this drop. In builds with
+        // checks, `hand_out` was called with the same `cap`.
         unsafe { release(self.store, self.data, self.cap, region_of(self.cap)) };
     }
 }

@@ -50,8 +50,8 @@ unsafe impl Send for FixedBuf {}
 unsafe impl Sync for FixedBuf {}
 
 impl FixedBufMut {
-    /// Makes the buffer read-only, and its handle cloneable. Does not allocate or copy, because the
-    /// count of handles is in the buffer's guard.
+    /// Makes the buffer read-only, and its handle cloneable. Does not copy the bytes, and does not
+    /// allocate, because the count of handles is in the buffer's guard.
     #[inline]
     #[must_use]
     pub fn freeze(self) -> FixedBuf {
@@ -142,9 +142,10 @@ impl FixedBuf {
         // SAFETY: `cap` bytes from `data` on are in the region, which only this handle accesses
         // (B1).
         unsafe { unpoison(rest, cap - this.len) };
-        // SAFETY: `data` is the payload of the taken region, whose length is `region_of(cap)` (B1).
-        // Only this handle accesses the region, and `ManuallyDrop` keeps the handle from being
-        // dropped. The copy above initialised the first `len` bytes.
+        // SAFETY: `data` is the payload of the taken region, which lies in `store` and has
+        // `region_of(cap)` bytes (B1). Only this handle accesses the region, and `ManuallyDrop`
+        // keeps the handle from being dropped. The copy above initialised the first `len` bytes,
+        // and `len` is at most `cap`.
         Ok(unsafe { FixedBufMut::from_parts(data, cap, this.len, this.store) })
     }
 }
@@ -169,6 +170,8 @@ impl Drop for FixedBuf {
             let region = self.guard.held().len();
             let bytes = self.guard.asked(room(region));
             // SAFETY: the dropped handle was the last one, so no other code uses the region (B1).
+            // The region lies in `store` and has `region` bytes. In builds with checks, `bytes` is
+            // the size that `hand_out` recorded.
             unsafe { release(self.store, self.guard.payload(), bytes, region) };
         }
     }

@@ -79,8 +79,9 @@ impl<T> GenericBufMut<T> {
         None
     }
 
-    /// Inserts an element at `index`, shifts the elements from `index` on to the right, and returns
-    /// `None`. If the buffer is full or `index` is above the length, returns the element instead.
+    /// Inserts an element at `index`, shifts the elements at and after `index` to the right, and
+    /// returns `None`. If the buffer is full or `index` is above the length, returns the element
+    /// instead.
     #[inline]
     pub fn insert(&mut self, value: T, index: usize) -> Option<T> {
         if self.len == self.cap || index > self.len {
@@ -177,8 +178,9 @@ impl<T> Drop for GenericBufMut<T> {
         impl Drop for Region {
             #[inline]
             fn drop(&mut self) {
-                // SAFETY: only the dropped handle accessed the region, whose length is that for
-                // `bytes` (B1). Its elements are dropped, so no code uses the region again.
+                // SAFETY: only the dropped handle accessed the region, which lies in `store` and
+                // has the length for `bytes` (B1). The elements are dropped, so no code uses the
+                // region again. `hand_out` was called with the same `bytes`.
                 unsafe { release(self.store, self.data, self.bytes, region_of(self.bytes)) };
             }
         }

@@ -6,9 +6,9 @@
 //!
 //! # Invariant
 //! * **B1** A handle's region is taken, and only this handle accesses it. The handles of a frozen
-//!   buffer share the region and only read it. The length of the region is what `region_of` returns
-//!   for the buffer's capacity in bytes. The first `len` bytes or elements that the handle points
-//!   at are initialised.
+//!   buffer instead share the region, and only read its payload. The length of the region is what
+//!   `region_of` returns for the buffer's capacity in bytes. The first `len` bytes or elements that
+//!   the handle points at are initialised. In a writable handle, `len` is at most the capacity.
 
 mod fixed;
 mod frozen;

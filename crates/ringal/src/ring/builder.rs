@@ -94,7 +94,8 @@ impl Builder {
         }
         let (store, base) = made.ok_or(CreateError::NoMemory { bytes: plan.bytes(), align: plan.align })?;
         debug_assert_eq!((base.addr().get() + GRANULE) % plan.align, 0, "the first buffer is aligned");
-        // SAFETY: `create` formatted one free region of `plan.end` bytes at `base`.
+        // SAFETY: `create` formatted one free region of `plan.end` bytes at `base`, in a store that
+        // lives as long as the ring (C1).
         let chain = unsafe { Chain::new(base, plan.end) };
         Ok(RingAl { chain, store, memory: RingMemory::Heap })
     }

@@ -32,7 +32,8 @@ use super::refusal::RefusedRequest;
 use crate::geometry::interval;
 use crate::guard::GuardPtr;
 
-/// The value of an unset `low`, `frontier` or `probe`. It is larger than every offset.
+/// The value of an unset `low`, `frontier`, `probe` or `probe_from`. It is larger than every
+/// offset.
 pub(super) const NOWHERE: usize = usize::MAX;
 
 /// The minimum number of bytes that the head places before `probe` without a jump. It is twice the
@@ -49,9 +50,9 @@ pub(super) struct Chain {
     /// the next check of `low` is due.
     pub(super) stop: usize,
     pub(super) end: usize,
-    /// The offset where the head restarts when the region there is free. This is the first region
-    /// placed in this pass, or a later one if that region stayed taken for long. 0 in a new chain,
-    /// and [`NOWHERE`] from a wrap until the pass places a region.
+    /// The offset where the head usually restarts when the region there is free. This is the offset
+    /// of the first region placed in this pass, or of a later one if that region stayed taken for
+    /// long. 0 in a new chain, and [`NOWHERE`] from a wrap until the pass places a region.
     pub(super) low: usize,
     /// The offset that the head left when it last restarted, until the head reaches this offset
     /// again. [`NOWHERE`] if not set.
@@ -62,7 +63,7 @@ pub(super) struct Chain {
     /// The next region that a slow path places at this offset or later becomes `probe`. [`NOWHERE`]
     /// after that, until a new run starts (see `window`).
     pub(super) probe_from: usize,
-    /// The number of checks in a row that have found `low` taken.
+    /// The number of checks in a row that have found `low` taken, up to 256 (see `window`).
     pub(super) misses: u32,
     pub(super) interval: usize,
     /// The highest offset from which the head has moved back, or up to which an open region was
@@ -125,8 +126,8 @@ impl Chain {
         self.take_slow(need)
     }
 
-    /// Takes the first `need` bytes of the free region of `len` bytes at `at`, and makes the
-    /// remainder a separate region. The head moves to the remainder.
+    /// Takes the first `need` bytes of the free region of `len` bytes at `at`, and makes any
+    /// remainder a separate region. Moves the head to the end of the taken region.
     #[inline]
     pub(super) fn cut(&mut self, guard: GuardPtr, at: usize, len: usize, need: usize) {
         let next = at + need;

@@ -84,8 +84,8 @@ impl<'a> ExtBuf<'a> {
     ///
     /// If the buffer must move to the longest free run, or if the ring has no room, this visits all
     /// regions of the ring. If at most 32 live buffers prove that no free run is long enough, the
-    /// ring remembers the refusal. While these buffers are live, the ring refuses requests of at
-    /// least that size without a search.
+    /// ring remembers the refusal until it merges regions or searches again. Until then, and while
+    /// these buffers are live, the ring refuses requests of at least that size without a search.
     ///
     /// # Errors
     /// Returns [`Full`] if the ring has no room. The written bytes do not change.
@@ -174,7 +174,8 @@ impl<'a> ExtBuf<'a> {
     pub fn finalize(self) -> FixedBufMut {
         let mut this = ManuallyDrop::new(self);
         let (open, bytes) = (this.open, this.least.max(this.len));
-        // SAFETY: the room is at least `least` and at least `len`, so at least `bytes`.
+        // SAFETY: the room is at least `least` and at least `len`, so at least `bytes`. Only the
+        // first `len` bytes, which were written, count as written below.
         let mut buffer = unsafe { this.ring.close(open, bytes) };
         // SAFETY: the first `len` bytes are written, and the capacity `bytes` is at least `len`.
         unsafe { buffer.set_len(this.len) };

@@ -318,8 +318,8 @@ impl Drop for RingAl {
             #[cfg(feature = "alloc")]
             // SAFETY: the builder created this store for this ring, which does not use it again.
             RingMemory::Heap => unsafe { self.store.retire() },
-            // The caller gets this memory back, so remove all sanitizer marks from it. Only free
-            // regions are marked: a release in caller-provided memory does not mark its region.
+            // The caller gets this memory back, so unpoison it. Only free regions are poisoned, and
+            // a release in caller-provided memory does not poison its region.
             RingMemory::Given => self.chain.walk(|at, word| {
                 if !word.is_taken() {
                     // SAFETY: the region is free, so only the ring accesses it (C2).

@@ -55,8 +55,8 @@ impl Chain {
     }
 
     /// Handles the two common cases: a head at `stop`, and a merge at the head. Returns the guard
-    /// and the length of the region at the head. Returns `None` if that region is taken or, even
-    /// after the merge, shorter than `need` bytes.
+    /// and the length of the region at the head. Returns `None` if `need` exceeds the chain, or if
+    /// that region is taken or, even after the merge, shorter than `need` bytes.
     #[inline]
     fn head_or_merge(&mut self, need: usize) -> Option<(GuardPtr, usize)> {
         if need > self.end {
@@ -124,8 +124,8 @@ impl Chain {
         (guard, at + lead, len - lead)
     }
 
-    /// Finds a free region that serves `want`. Makes at most one full round. If there is no such
-    /// region, remembers the refusal and returns `None`.
+    /// Finds a free region that serves `want`. Makes at most one full round. If that round finds no
+    /// such region, remembers the refusal if a few guards prove it, and returns `None`.
     fn search(&mut self, want: Want) -> Option<FreeRegion> {
         if want.need > self.end || self.refusal_stands(want.need) {
             return None;

@@ -10,8 +10,8 @@
 //! interval.
 //!
 //! The **frontier** is the position that the head left when it restarted. If the restarted head
-//! meets a few taken regions, it continues from the frontier. Otherwise it would follow closely
-//! after a thread that is still releasing those regions.
+//! finds no room within a few regions, it continues from the frontier. Otherwise it would follow
+//! closely after a thread that is still releasing those regions.
 //!
 //! A window of 256 KiB or more **rests** if its buffers are freed in bursts, for example by another
 //! thread that frees batches. While the window rests, the head does not restart at `low`. The rest
@@ -40,8 +40,8 @@ const PATIENCE: u32 = 16;
 /// the end of the store.
 const FAREWELL: u32 = 16 * PATIENCE;
 
-/// The maximum number of regions that the ring visits from `low` on, to find another region for a
-/// restart or before a full round.
+/// The maximum number of regions that the ring visits from `low` on before a full round, or to find
+/// another region for a restart, or to measure the free run there for an extendable buffer.
 pub(super) const SIGHT: usize = 64;
 
 /// The lengths in bytes at which a window may rest. A shorter window fits into the second-level
@@ -190,8 +190,8 @@ impl Chain {
     }
 
     /// Updates the chain after a merge that removed the guards strictly between `from` and `to`
-    /// (C3). Forgets the remembered refusal. Changes each mark that is between `from` and `to`:
-    /// `head` and `low` become `from`, and `frontier` and `probe` become [`NOWHERE`].
+    /// (C3). Forgets the remembered refusal. Changes each position strictly between `from` and
+    /// `to`: `head` and `low` become `from`, and `frontier` and `probe` become [`NOWHERE`].
     pub(super) fn forget_marks(&mut self, from: usize, to: usize) {
         self.refusal.forget();
         if from < self.head && self.head < to {

@@ -92,7 +92,7 @@ fn is_pattern(seed: u8, bytes: &[u8]) -> bool {
 }
 
 impl Model {
-    /// Creates an oracle for an empty ring. With `most` or more live buffers, steps drop a handle.
+    /// Creates an oracle for an empty ring. Steps first drop a handle if `most` buffers are live.
     pub(crate) fn new(mut ring: RingAl, most: usize) -> Self {
         let whole = ring.fixed(ring.capacity()).expect("an empty ring serves its capacity");
         let base = whole.as_ptr().addr() - GRANULE;

@@ -10,8 +10,8 @@ use crate::handle::sealed::Sealed;
 use crate::store::ArenaSettings;
 
 /// The policy that decides whether an arena frees empty pages while it is in use. With either
-/// policy, an arena also frees empty pages when it is trimmed or dropped, and before it refuses a
-/// request.
+/// policy, an arena also frees empty pages when it is trimmed or dropped, and uses or frees them
+/// before it refuses a request.
 ///
 /// # Examples
 ///

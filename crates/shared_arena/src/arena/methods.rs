@@ -1,8 +1,8 @@
 //! Defines the methods that arenas have in common. The arenas differ in their core, in their box
 //! type, and in the threads that may use them.
 
-/// Implements the methods that make boxes and `ArenaRc` handles, the methods that report on the
-/// arena, and the common traits.
+/// Implements the constructors, the methods that make boxes and `ArenaRc` handles, the methods that
+/// report on the arena, and the common traits.
 macro_rules! arena_methods {
     ($name:ident, $boxed:ident) => {
         impl<T> $name<T> {
@@ -20,7 +20,7 @@ macro_rules! arena_methods {
             /// Creates an arena with slots for `slots` values, rounded up to whole pages.
             ///
             /// # Aborts
-            /// Calls `handle_alloc_error` if there is no memory for the arena's state or the slots.
+            /// Calls `handle_alloc_error` if [`Builder::try_build`] would fail.
             #[must_use]
             pub fn with_capacity(slots: usize) -> Self {
                 Self::builder().capacity(slots).build()

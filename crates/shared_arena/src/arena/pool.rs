@@ -96,8 +96,8 @@ impl<T> PoolCore<T> {
 
     #[inline]
     fn owner(&self) -> ShardOwner<'_> {
-        // SAFETY: this is the pool's only thread, and the pool is borrowed, so it is not dropped
-        // during the borrow (O1).
+        // SAFETY: the shard is the store's (A1). This is the pool's only thread, and the borrowed
+        // pool is not dropped during the borrow (O1).
         unsafe { ShardOwner::new(self.store(), self.shard) }
     }
 
@@ -149,8 +149,8 @@ impl<T> PoolCore<T> {
 
 impl<T> Drop for PoolCore<T> {
     fn drop(&mut self) {
-        // SAFETY: the store is live, and this thread is the pool's only one, so it owns the only
-        // shard (A1).
+        // SAFETY: this call drops the pool and closes its only shard once. This thread is the
+        // pool's only one, so it owns the shard (A1).
         let left = unsafe { close::close_shard(self.store(), self.shard, false) };
         // SAFETY: the only shard was closed, `left` of its groups remain, and the pool is not used
         // again.
@@ -165,7 +165,7 @@ impl<T> Pool<T> {
 
     /// Frees groups of pages without a live slot. Returns whether it freed a group.
     ///
-    /// Visits each page of the pool once, so the call takes time linear in the number of pages.
+    /// Visits each page of the pool, so the call takes time linear in the number of pages.
     pub fn trim(&self) -> bool {
         self.core.free_empty() != 0
     }

@@ -110,7 +110,8 @@ impl<T> ArenaCore<T> {
 
 impl<T> Drop for ArenaCore<T> {
     fn drop(&mut self) {
-        // SAFETY: the store is live (A1). This call drops the arena, so no other thread uses it.
+        // SAFETY: the store is live (A1). This call drops the arena, so no thread uses it except
+        // through handles.
         unsafe { thread::close(self.store) };
     }
 }

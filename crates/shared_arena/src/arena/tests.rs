@@ -1,5 +1,4 @@
-//! Tests arenas while another thread keeps their gate shut, and arenas of another copy of the
-//! crate.
+//! Tests arenas whose gate is shut, and arenas of another copy of the crate.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -9,8 +8,8 @@ use std::thread;
 use super::{SharedArena, Trim};
 use crate::store::ArenaStore;
 
-/// The statistics or the trim of another thread can keep the gate shut for longer than a claim
-/// first waits. Before a refusal, the claim waits longer.
+/// Another thread can keep the gate shut, for statistics or a trim, for longer than a claim first
+/// waits. Before a refusal, the claim waits longer.
 #[test]
 fn conc_free_groups_behind_a_shut_gate_are_used_before_a_refusal() {
     type Value = [u8; 256];

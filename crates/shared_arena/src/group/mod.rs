@@ -3,9 +3,9 @@
 //!
 //! ```text
 //!   header  identity of the owner, shard              read by every free
-//!   near    free slots, link of the page list         written by the owner, in local frees
+//!   near    free slots, link of the page list         written by the owner
 //!   far     foreign word, link of the inbox           written by other threads
-//!   rare    slots noted by a look, counts of handles  read by counted handles
+//!   rare    noted slots, counts of handles            read by counted handles
 //! ```
 //!
 //! Parts of different kinds never share a cache line. A handle finds its group by masking the
@@ -64,7 +64,7 @@ pub(crate) struct PageGroup {
 }
 
 /// The initial value of the count in each group and each store. It exceeds every number of slots
-/// and of parts, so a count cannot reach zero before the arena's drop takes this share off.
+/// and of parts, so a count cannot reach zero before the closing thread takes its share off.
 pub(crate) const ALIVE: usize = 1 << (usize::BITS - 2);
 
 /// Sizes of the header and of the parts of a page, in bytes.
@@ -149,7 +149,8 @@ impl PageGroupPtr {
             unsafe { group.part(geometry.rare, page).write(Rare::new()) };
         }
         let bytes = geometry.bytes(pages).unwrap_or(geometry.first);
-        // SAFETY: the bytes after the parts are free slots, which no code uses.
+        // SAFETY: the bytes after the parts lie in the caller's memory, and no other code uses
+        // them.
         unsafe { poison(group.at(geometry.first), bytes - geometry.first) };
         group
     }
@@ -210,7 +211,7 @@ impl PageGroupPtr {
     }
 
     /// Takes `slots` slots off the count of a dropped arena's group. Returns whether the count
-    /// reached zero. If so, only the turn-holder may still touch the group, and only while the
+    /// reached zero. If so, no other thread touches the group again, except the turn-holder if the
     /// group is queued.
     #[inline]
     pub(crate) fn count_down(self, slots: usize) -> bool {
@@ -377,8 +378,8 @@ impl PageGroupPtr {
             unsafe { self.counts(geometry, page).release(account, geometry) };
         }
         if let Some(layout) = layout(geometry, pages) {
-            // SAFETY: the group was acquired with this layout, and the caller guarantees that no
-            // code uses it.
+            // SAFETY: the group was acquired from `account` with this layout, and no code uses it
+            // again.
             unsafe { account.release(self.0.cast(), layout) };
         }
     }

@@ -110,9 +110,9 @@ unsafe impl ForeignHeader for Far {
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Rare {
-    /// After the arena's drop: the free slots that the drop or a look has noted, in a word that the
-    /// shard's owner does not write. The closing thread writes this word first, then the holder of
-    /// the shard's turn (`parked`).
+    /// After the arena's drop: the free slots that the drop or a look has noted. Local frees do not
+    /// write this word. The closing thread writes it first, then the holder of the shard's turn
+    /// (`parked`).
     pub(super) noted: OwnerU64,
     pub(super) counts: PageCounts,
     /// Lets loom see which thread allocates or frees each slot.

@@ -127,7 +127,7 @@ macro_rules! counted {
 
             #[inline]
             fn count(&self) -> &crate::counts::Count {
-                // SAFETY: the counts include this handle (H1).
+                // SAFETY: the counts include this handle (H1), and the result borrows the handle.
                 unsafe { crate::slot::count_of(self.place) }
             }
 

@@ -48,7 +48,7 @@ impl<T> Weak<T> {
 
     #[inline]
     pub(super) fn count(&self) -> &Count {
-        // SAFETY: the counts include this handle (H2).
+        // SAFETY: the counts include this handle (H2), and the result borrows the handle.
         unsafe { count_of(self.place) }
     }
 

@@ -1,10 +1,10 @@
-//! Loom models of threads that share an arena. Each model makes its own store, shards, groups and
-//! records, and runs the library's code on them.
+//! Loom models of threads that share an arena. Most models make their own store, shards, groups and
+//! records, and all run the library's code.
 //!
-//! At the end of each model, the arena is dropped and all memory must be freed without a call to
-//! `look_at_all`, so the model fails if a lost slot keeps its store. If two threads use one group
-//! or slot at the same time, the witness of that group or slot fails. `controls.toml` lists the
-//! orderings and steps that each model needs.
+//! A model with an arena drops the arena, and ends without a call to `look_at_all`. All memory must
+//! then be freed, so the model fails if a lost slot keeps its store. If a thread uses a group while
+//! another thread may free it, or if two threads may use one slot at the same time, the witness of
+//! that group or slot fails. `controls.toml` lists the orderings and steps that each model needs.
 
 mod account;
 mod counts;
@@ -33,7 +33,7 @@ type Value = u64;
 const GEOMETRY: &ArenaGeometry = &Of::<Value>::GEOMETRY;
 const _: () = assert!(GEOMETRY.slots == 2 && GEOMETRY.pages == 2, "models are small");
 
-/// A world with one arena.
+/// A world, and one of its arenas.
 #[derive(Clone)]
 struct Model {
     world: Arc<ArenaWorld>,
@@ -100,7 +100,7 @@ impl Model {
     }
 
     fn shrink(&self) -> bool {
-        // SAFETY: this thread does not hold a record.
+        // SAFETY: this call passes no record.
         unsafe { protocol::shrink(&self.world, self.store(), None) }
     }
 
@@ -128,12 +128,13 @@ fn free(world: &ArenaWorld, here: *const (), slot: ClaimedSlot) {
     if group.record().get().cast_const() == here {
         // SAFETY: a slot of the group is in use, so the group is bound.
         let shard = unsafe { ShardPtr::of(group) };
-        // SAFETY: the caller owns the slot and holds the shard's record.
+        // SAFETY: the caller owns the slot, does not use it again, and holds the shard's record.
         unsafe { shard.put(GEOMETRY, group, slot.0.cast()) };
     } else {
         used(GEOMETRY, slot.0.cast());
         let position = GEOMETRY.position(slot.0.addr().get() & (GEOMETRY.group - 1));
-        // SAFETY: the caller owns the slot and does not use it again.
+        // SAFETY: the caller owns the slot of this page, whose arena belongs to `world`, and does
+        // not use the slot again.
         let last = unsafe {
             protocol::free_remote(world, group, group.far(GEOMETRY, position.page), 1 << position.slot)
         };
@@ -172,7 +173,7 @@ impl<'w> Thread<'w> {
         let record = self.record();
         let slot = store.shard(record.data().seat()).and_then(|shard| shard.claim(GEOMETRY));
         let slot = slot.unwrap_or_else(|| {
-            // SAFETY: this thread holds the record.
+            // SAFETY: this thread holds the record, which belongs to the model's world.
             unsafe { protocol::claim_slow(&self.model.world, store, record) }.unwrap()
         });
         Sent(slot.cast())

@@ -21,7 +21,7 @@ fn loom_a_request_beside_a_trim_frees_the_group() {
         });
         thread.shrink();
         other.join().unwrap();
-        // SAFETY: this thread holds the record.
+        // SAFETY: this thread holds the record, which belongs to the model's world.
         let claimed = unsafe { protocol::claim_slow(&model.world, model.store(), thread.record()) };
         let shard = model.store().shard(thread.record().data().seat()).unwrap();
         assert_eq!(shard.pages().get(), 1, "the request was lost, so the old group is still in use");

@@ -53,7 +53,7 @@ pub(crate) fn claim(
     // SAFETY: a test drops its arenas after the last claim.
     let store = unsafe { arena.as_ref() };
     let shard = store.shard(lease.record().data().seat());
-    // SAFETY: this thread has the lease.
+    // SAFETY: this thread has the lease of a record of `world`.
     let slow = || unsafe { protocol::claim_slow(world, store, lease.record()) }.unwrap();
     shard.and_then(|shard| shard.claim(GEOMETRY)).unwrap_or_else(slow)
 }

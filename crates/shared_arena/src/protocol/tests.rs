@@ -62,7 +62,7 @@ fn a_look_for_idle_groups_waits_for_an_open_gate() {
     let freed = [*first].into_iter().chain(fourth).chain(rest.iter().copied());
     freed.for_each(|slot| finish_free(&world, slot, true));
 
-    // SAFETY: this thread has the lease.
+    // SAFETY: this thread has the lease of a record of `world`.
     let slow_path = || unsafe { claim_slow(&world, store, mine.record()) }.unwrap();
     let pass = store.enter();
     slots.extend(last.into_iter().chain((0..64).map(|_| slow_path())));

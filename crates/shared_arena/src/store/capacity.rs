@@ -7,8 +7,8 @@ use crate::error::{RefusalCause, Refused};
 
 /// The size in bytes above which the arena tests a requested capacity before it allocates groups.
 /// For the test, it allocates one block as large as all groups of the capacity, and frees the block
-/// immediately. A global allocator without that much memory refuses the block, so the arena does
-/// not fill the memory with groups before it fails.
+/// immediately. A global allocator without that much memory usually refuses the block, so the arena
+/// does not fill the memory with groups before it fails.
 const ENORMOUS: usize = match 1_usize.checked_shl(40) {
     Some(bytes) => bytes,
     None => usize::MAX,

@@ -31,8 +31,8 @@ use crate::group::{self, ALIVE, PageGroup, PageGroupPtr};
 use crate::shard::ShardPtr;
 use segments::Segments;
 
-/// The number of times that [`ArenaStore::enter_patiently`] calls [`Gate::enter`]. After each
-/// failed call, the thread lets other threads run.
+/// The maximum number of times that [`ArenaStore::enter_patiently`] calls [`Gate::enter`]. After
+/// each failed call, the thread spins or lets other threads run.
 const PATIENCE: usize = if cfg!(ephemera_loom) {
     1
 } else if cfg!(miri) {
@@ -61,7 +61,8 @@ pub(crate) struct ArenaStore {
     this: NonNull<ArenaStore>,
     /// Empty groups that no shard has. The gate protects the list.
     unbound: OwnerPtr<PageGroup>,
-    /// The lock that a thread holds while it takes groups off a list or walks along the lists.
+    /// The lock that a thread holds while it changes `unbound`, takes groups off another list, or
+    /// walks along the lists.
     gate: Gate,
     epoch: Epoch,
     trims: bool,
@@ -191,7 +192,8 @@ impl ArenaStore {
     /// # Safety
     /// No slot of the group is in use, no list contains it, and this store made it.
     pub(crate) unsafe fn release_group(&self, group: PageGroupPtr) {
-        // SAFETY: the caller guarantees that no code uses the group, and `make_group` acquired it.
+        // SAFETY: the caller guarantees that no slot is in use and that no list contains the group.
+        // `make_group` acquired the group from this account.
         unsafe { group.release(&self.account, &self.geometry) };
     }
 
@@ -209,7 +211,7 @@ impl ArenaStore {
     /// The caller has the seat: it holds the record, or it is the pool's only thread.
     pub(crate) unsafe fn make_shard(&self, seat: Seat, record: *const ()) -> Result<ShardPtr, Refused> {
         let this = self.this.as_ptr().cast_const().cast();
-        // SAFETY: the caller has the seat, and the segments are this store's.
+        // SAFETY: the caller has the seat, and the segments and the account are this store's.
         unsafe { self.segments.make_shard(&self.account, seat, record, this) }
     }
 
@@ -265,7 +267,8 @@ impl ArenaStore {
         let list = self.unbound.get();
         self.unbound.set(ptr::null_mut());
         drop(pass);
-        // SAFETY: the groups are empty and off the list, so no other thread has a pointer to them.
+        // SAFETY: these groups of the store are empty and off the list, so no other thread has a
+        // pointer to them.
         unsafe { self.release_list(list) }
     }
 
@@ -274,7 +277,8 @@ impl ArenaStore {
         let mut taken = None;
         self.pop_unbound(Self::enter_patiently, |group| taken = Some(group));
         let Some(group) = taken else { return false };
-        // SAFETY: the group is empty and off the list, so no other thread has a pointer to it.
+        // SAFETY: this group of the store is empty and off the list, so no other thread has a
+        // pointer to it.
         unsafe { self.release_group(group) };
         true
     }
@@ -284,7 +288,8 @@ impl ArenaStore {
     pub(crate) fn release_unbound_at_end(&self) {
         let list = self.unbound.get();
         self.unbound.set(ptr::null_mut());
-        // SAFETY: the groups are empty and off the list, so no other thread has a pointer to them.
+        // SAFETY: these groups of the store are empty and off the list, so no other thread has a
+        // pointer to them.
         unsafe { self.release_list(list) };
     }
 

@@ -72,7 +72,8 @@ impl Segments {
         if segment.is_null() {
             return None;
         }
-        // SAFETY: this thread sees the published segment, and `seat.at` is within its bounds.
+        // SAFETY: this thread sees the published segment, `seat.at` is within its bounds, and the
+        // cell is used only in this call.
         let place = unsafe { place(segment, seat.at) };
         // SAFETY: shards live as long as the store (S1).
         unsafe { ShardPtr::from_raw(place.shard.get()) }
@@ -108,7 +109,8 @@ impl Segments {
         }
         // SAFETY: the fresh memory has this layout.
         unsafe { shard.write(Shard::new(record, store)) };
-        // SAFETY: this thread sees the published segment, and `seat.at` is within its bounds.
+        // SAFETY: this thread sees the published segment, `seat.at` is within its bounds, and the
+        // cell is used only in this call.
         let place = unsafe { place(segment, seat.at) };
         place.shard.publish(shard.as_ptr());
         self.shard(seat).ok_or_else(|| account.refused(0, RefusalCause::GlobalAllocator))
@@ -130,7 +132,8 @@ impl Segments {
             // ORDERING: `see_order`. Pairs with the Release in `StoreAccount::publish_array`.
             let segment = segment.load(see_order());
             let places = if segment.is_null() { 0 } else { FIRST << number };
-            // SAFETY: the segment was published, and has `FIRST << number` cells.
+            // SAFETY: the segment was published and has `FIRST << number` cells. The iterator
+            // borrows the segments, so the store is live.
             (0..places).map(move |at| unsafe { place(segment, at) })
         });
         // SAFETY: shards live as long as the store (S1).

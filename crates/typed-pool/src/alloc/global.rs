@@ -33,8 +33,8 @@ pub unsafe fn reallocate(
     old: Layout,
     new_size: usize,
 ) -> *mut u8 {
-    // SAFETY: the caller guarantees that the new size, rounded up to the alignment, does not
-    // overflow.
+    // SAFETY: the caller guarantees that the new size, rounded up to the alignment, does not exceed
+    // `isize::MAX`. The alignment is that of `old`.
     let new = unsafe { Layout::from_size_align_unchecked(new_size, old.align()) };
     or_null(if new_size >= old.size() {
         // SAFETY: the caller passes a live block of layout `old` with its allocator's cell and

@@ -134,7 +134,7 @@ macro_rules! __allocator_of_family {
                 new: $crate::__private::Layout,
             ) -> $crate::__private::core::result::Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
                 // SAFETY: the caller passes a live block of this allocator, to which the cell and
-                // the family belong.
+                // the family belong. `old` fits the block, and the new size is not smaller.
                 unsafe { $crate::__private::grow(Self::__cell(), Self::__family(), block, old, new, false) }
             }
 
@@ -156,14 +156,14 @@ macro_rules! __allocator_of_family {
                 new: $crate::__private::Layout,
             ) -> $crate::__private::core::result::Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
                 // SAFETY: the caller passes a live block of this allocator, to which the cell and
-                // the family belong.
+                // the family belong. `old` fits the block, and the new size is not smaller.
                 unsafe { $crate::__private::grow(Self::__cell(), Self::__family(), block, old, new, true) }
             }
 
             /// Shrinks a block, in place if both layouts have the same size class. If neither
             /// layout has a class, the module `typed_pool::pages` shrinks the block. Otherwise the
-            /// block moves. If the limit refuses the memory for the move, the block stays in place
-            /// where that is possible.
+            /// block moves. If the memory for the move is refused, the block stays in place where
+            /// that is possible.
             ///
             /// The limit never refuses a shrink. A block that must move may exceed the limit by a
             /// unit of at most 8 slots, or by its new size if the new layout has no class.
@@ -183,7 +183,7 @@ macro_rules! __allocator_of_family {
                 new: $crate::__private::Layout,
             ) -> $crate::__private::core::result::Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
                 // SAFETY: the caller passes a live block of this allocator, to which the cell and
-                // the family belong.
+                // the family belong. `old` fits the block, and the new size is not larger.
                 unsafe { $crate::__private::shrink(Self::__cell(), Self::__family(), block, old, new) }
             }
         }
@@ -222,7 +222,8 @@ macro_rules! __allocator_of_family {
                 // SAFETY: a live block is not at address null.
                 let block = unsafe { $crate::__private::NonNull::new_unchecked(block) };
                 let (cell, family) = (Self::__cell(), Self::__family());
-                // SAFETY: the caller passes a live block of this allocator and its layout.
+                // SAFETY: the cell and the family are those of this allocator. The caller ensures
+                // the contract of `GlobalAlloc::realloc`.
                 unsafe { $crate::__private::reallocate(cell, family, block, layout, new_size) }
             }
         }
@@ -244,14 +245,16 @@ macro_rules! __family_methods {
         #[expect(clippy::allow_attributes, reason = "the declaring crate may not use these methods")]
         #[allow(dead_code, reason = "a program may use some of the methods only")]
         impl $name {
-            /// Publishes the remote frees that this thread made, books the remote frees of its own
-            /// slots, then frees all of its empty units.
+            /// Publishes the remote frees in this thread's bundle, books the remote frees of the
+            /// thread's own slots, then frees all of its empty units. Also gives up the freed large
+            /// blocks that the thread keeps.
             ///
             /// Without a trim, a thread keeps 128 KiB of empty units of each type or size class,
             /// but at least one unit, and frees other units as they become empty. Each time it
-            /// frees a unit and later requests one, it keeps one more, up to 4 MiB. While it hands
-            /// over blocks, one class keeps up to 2 MiB. The thread frees these additional units
-            /// once it no longer needs them, and all empty units when it ends.
+            /// frees a unit and later requests one, it keeps one more, up to 4 MiB of each type or
+            /// class. While it hands over blocks, one class keeps up to 2 MiB. The thread frees
+            /// these additional units once it no longer needs them, and all empty units when it
+            /// ends.
             pub fn trim(&self) {
                 $family.trim();
             }
@@ -259,7 +262,7 @@ macro_rules! __family_methods {
             /// Trims this thread and the records of ended threads, and asks running threads to trim
             /// at their next slow path.
             ///
-            /// The request does not reach a thread that no longer allocates. That thread frees its
+            /// The request does not reach a thread that takes no slow path. That thread frees its
             /// empty units and publishes its remote frees when it calls `trim` or ends.
             pub fn trim_all(&self) {
                 $family.trim_all();
@@ -277,8 +280,8 @@ macro_rules! __family_methods {
                 $family.set_limit(bytes);
             }
 
-            /// Returns the bytes that all threads hold, and the slots that are live. The call walks
-            /// all units of all threads.
+            /// Returns the bytes that all threads hold, and the number of live slots. The calling
+            /// thread reads all units of all threads.
             #[must_use]
             pub fn stats(&self) -> $crate::Stats {
                 $family.stats()

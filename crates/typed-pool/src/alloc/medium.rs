@@ -70,13 +70,13 @@ pub(super) unsafe fn deallocate(
     layout: Layout,
 ) {
     let Some(class) = class::medium(layout) else {
-        // SAFETY: the caller passes a live block without a class, which came from pages unless its
-        // size is zero.
+        // SAFETY: the caller passes the thread's heaps of the family, and a live block without a
+        // class. Unless its size is zero, the block came from pages and is on the family's account.
         return unsafe { threads::deallocate_block(heaps, family, block, layout) };
     };
     // SAFETY: T2: the thread may use these heaps. An allocator's family has a heap for every class.
     let owner = unsafe { heaps.owner(class) };
-    // SAFETY: the caller passes a live block of this family. Its unit has the alignment of the
+    // SAFETY: the caller frees a live block of this family. Its unit has the alignment of the
     // class's units, even if its slot is of another class (`shrink_at_the_limit`).
     unsafe { heap::give(owner, block, class::unit_size(class), layout.size(), Reach::Block) };
 }

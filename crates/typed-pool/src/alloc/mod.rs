@@ -76,8 +76,8 @@ crate::__allocator_of_family! {
     ///
     /// * A thread keeps 128 KiB of empty units of each class, but at least one unit. Each time it
     ///   frees a unit and later requests one, it keeps one more, up to 4 MiB of each class. In each
-    ///   class, one freed slot that waits for the next allocation may keep one more unit of up to
-    ///   64 KiB allocated.
+    ///   class of up to 1,024 bytes, one freed slot that waits for the next allocation may keep one
+    ///   more unit allocated, of 32 or 64 KiB.
     /// * The process caches other freed units and larger blocks, up to 4 MiB or an eighth of the
     ///   bytes in use, whichever is more. If it requests pages after it has returned some, it
     ///   caches up to 64 MiB more. It returns all further freed memory to the operating system at

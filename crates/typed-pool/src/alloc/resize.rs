@@ -36,16 +36,18 @@ pub unsafe fn grow(
 ) -> BlockResult {
     let slot = match (class::of(old), class::of(new)) {
         (Some(class), Some(same)) if class == same => {
-            // SAFETY: the caller passes a live block, which is of this class.
+            // SAFETY: the caller passes a live block of layout `old`. Both layouts have this class,
+            // and the new size is not smaller.
             unsafe { grow_in_place(block, class, (old, new)) }
         }
         (None, None) if old.size() != 0 => {
-            // SAFETY: the caller passes a live block whose size is not zero, and neither layout has
-            // a small class.
+            // SAFETY: the contract of `grow` holds. The old size is not zero, and neither layout
+            // has a small class.
             let grown = unsafe { grow_medium(cell, family, block, (old, new), zeroed) }?;
             return Ok(block_of(grown, new));
         }
-        // SAFETY: the caller passes a live block, and the old size is the smaller one.
+        // SAFETY: the caller passes a live block with its allocator's cell and family, and the old
+        // size is the smaller one.
         _ => unsafe { relocate(cell, family, block, (old, new), old.size()) }?,
     };
     if zeroed {
@@ -75,10 +77,11 @@ pub unsafe fn shrink(
 ) -> BlockResult {
     let slot = match (class::of(old), class::of(new)) {
         (Some(class), Some(same)) if class == same => {
-            // SAFETY: the caller passes a live block, which is of this class.
+            // SAFETY: the caller passes a live block of layout `old`, which has this class. The new
+            // size is not larger.
             unsafe { shrink_in_place(block, class, (old, new)) }
         }
-        // SAFETY: the caller passes a live block, and the new size is the smaller one.
+        // SAFETY: the contract of `shrink` holds.
         _ => unsafe { shrink_elsewhere(cell, family, block, (old, new)) }?,
     };
     Ok(block_of(slot, new))
@@ -138,24 +141,26 @@ unsafe fn grow_medium(
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
     if old.size() > class::MEDIUM_MAX {
-        // SAFETY: the caller passes a live block that is too large for a class. The new layout is
-        // not smaller.
+        // SAFETY: the caller passes a live block that is too large for a class, so the block came
+        // from pages and is on the family's account. The new layout is not smaller. The heaps are
+        // those of this thread's cell.
         return unsafe { threads::grow_block(cell.heaps(), family, block, (old, new), zeroed) };
     }
     let Some(class) = class::medium(old) else {
         if class::medium(new).is_none() {
-            // SAFETY: the caller passes a live block without a class, which came from pages. The
-            // new layout is not smaller and has no class either.
+            // SAFETY: the caller passes a live block without a class, which came from pages and is
+            // on the family's account. The new layout is not smaller and has no class either.
             return unsafe { threads::grow_large(family, block, (old, new), zeroed) };
         }
-        // SAFETY: the caller passes a live block, and the old size is the smaller one.
+        // SAFETY: the contract of `grow` holds.
         return unsafe { move_and_grow(cell, family, block, (old, new), zeroed) };
     };
     if class::medium(new) != Some(class) {
-        // SAFETY: the caller passes a live block, and the old size is the smaller one.
+        // SAFETY: the contract of `grow` holds.
         return unsafe { move_and_grow(cell, family, block, (old, new), zeroed) };
     }
-    // SAFETY: the caller passes a live block, which is of this class.
+    // SAFETY: the caller passes a live block of layout `old`. Both layouts have this class, and the
+    // new size is not smaller.
     let slot = unsafe { grow_in_place(block, class, (old, new)) };
     if zeroed {
         // SAFETY: the block now has the new size.
@@ -209,15 +214,18 @@ unsafe fn shrink_elsewhere(
 ) -> Result<NonNull<u8>, AllocError> {
     match (class::any(old), class::any(new)) {
         // SAFETY: the caller passes a live block without a class. Neither size is zero, so the
-        // block came from pages.
+        // block came from pages and is on the family's account. The new layout is not larger and
+        // has no class either.
         (None, None) if new.size() != 0 => unsafe { threads::shrink_large(family, block, (old, new)) },
         (Some(class), Some(same)) if class == same => {
-            // SAFETY: the caller passes a live block, which is of this class.
+            // SAFETY: the caller passes a live block of layout `old`, which has this class. The new
+            // size is not larger.
             Ok(unsafe { shrink_in_place(block, class, (old, new)) })
         }
-        // SAFETY: the caller passes a live block, and the new size is the smaller one.
+        // SAFETY: the caller passes a live block with its allocator's cell and family, and the new
+        // size is the smaller one.
         _ => unsafe { relocate(cell, family, block, (old, new), new.size()) }.or_else(|AllocError| {
-            // SAFETY: the caller passes a live block, which did not move.
+            // SAFETY: the contract of `shrink` holds, and the block did not move.
             unsafe { shrink_at_the_limit(cell, family, block, (old, new)) }
         }),
     }

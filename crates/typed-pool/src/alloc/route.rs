@@ -71,12 +71,13 @@ pub unsafe fn allocate_zeroed(cell: ThisCell, family: &'static Family, layout: L
 #[inline]
 pub unsafe fn deallocate(cell: ThisCell, family: &'static Family, block: NonNull<u8>, layout: Layout) {
     let Some(class) = small_class(layout) else {
-        // SAFETY: the caller passes a live block of this layout, which has no small class.
+        // SAFETY: `cell` and `family` belong to one allocator. The caller passes a live block of
+        // this layout, which has no small class.
         return unsafe { medium::deallocate(cell.heaps(), family, block, layout) };
     };
     // SAFETY: T2: the thread may use these heaps. An allocator's family has a heap for every class.
     let owner = unsafe { cell.heaps().owner(class) };
-    // SAFETY: the caller passes a live block of this family. Its unit has the alignment of the
+    // SAFETY: the caller frees a live block of this family. Its unit has the alignment of the
     // class's units, even if its slot is of another class (`shrink_at_the_limit`).
     unsafe { heap::give(owner, block, class::unit_size(class), layout.size(), Reach::Block) };
 }

@@ -1,4 +1,4 @@
-//! Operations on slots of size classes: allocation, frees without a size, and resizing in place.
+//! Operations on slots of size classes: allocation, frees without a size, and shrinks in place.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -51,8 +51,8 @@ pub unsafe fn take_from_front(cell: ThisCell, class: usize, size: usize) -> Opti
 }
 
 /// Frees a slot if the calling thread owns its unit, and returns `true`. Returns `false`, and does
-/// not free the slot, if this free must take the path of remote frees, or if the slow path must
-/// look at the unit after this free.
+/// not free the slot, if this free must take the path of remote frees, or if the slow path may have
+/// to look at the unit after this free.
 ///
 /// # Safety
 /// The cell belongs to a pooled allocator, and `block` is a live slot of that allocator in `unit`.
@@ -62,10 +62,11 @@ pub unsafe fn take_from_front(cell: ThisCell, class: usize, size: usize) -> Opti
 pub unsafe fn give_to_own_unit(cell: ThisCell, unit: NonNull<u8>, block: NonNull<u8>) -> bool {
     // SAFETY: U1: the unit has a live slot, so it is not freed (H4).
     let unit = unsafe { UnitPtr::new(unit.cast()) };
-    // SAFETY: T2: the thread holds the record of its table, or these are the heaps of threads that
-    // own nothing.
+    // SAFETY: the cell belongs to a pooled allocator. T2: the thread holds the record of its table,
+    // or these are the heaps of threads that own nothing.
     let Some(owner) = (unsafe { cell.heaps().owner_of(unit) }) else { return false };
-    // SAFETY: the caller frees a live slot of this unit, which this thread's heap owns.
+    // SAFETY: the caller frees a live slot of this unit, with room for a link. The unit belongs to
+    // this heap, which the thread owns.
     unsafe { heap::fast::give_known(owner.heap(), unit, block) }
 }
 

@@ -149,7 +149,8 @@ impl<T: Pooled> PooledBox<T> {
     }
 
     /// Publishes the remote frees that wait in this thread's bundle, books the remote frees of the
-    /// thread's own slots, then frees all empty units of the thread's pool.
+    /// thread's own slots, then frees all empty units of the thread's pool. Also gives up the freed
+    /// large blocks that the thread keeps.
     ///
     /// Without a trim, a thread keeps 4 empty units of each type (fewer, but at least one, if a
     /// unit exceeds 32 KiB) and frees others as they become empty. Each time it frees a unit and
@@ -362,7 +363,8 @@ impl<T: ?Sized, P: BoxPool> Drop for PooledBox<T, P> {
     }
 }
 
-/// Guards a slot whose value was dropped, or is not stored yet. Dropping the guard frees the slot.
+/// Guards a slot whose value is being dropped, or is not stored yet. Dropping the guard frees the
+/// slot.
 struct SlotGuard<T: ?Sized, P: BoxPool> {
     value: NonNull<T>,
     pool: PhantomData<fn() -> P>,

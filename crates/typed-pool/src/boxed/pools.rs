@@ -183,7 +183,8 @@ pub mod typed {
             // SAFETY: the caller frees a live slot of this family, whose slots all have one type.
             unsafe { heap::give(owner, slot, unit_of(layout), layout.size(), Reach::Slot) };
         } else {
-            // SAFETY: a live value without units is a block of pages, or of size zero.
+            // SAFETY: a live value without units is of size zero, or a block of pages that is on
+            // the family's account.
             unsafe { threads::deallocate_large(P::__family(), slot, layout) };
         }
     }

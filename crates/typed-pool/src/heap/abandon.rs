@@ -35,7 +35,7 @@ impl UnitHeap {
     /// starts the group's countdown.
     ///
     /// If another thread has claimed the unit's slots, the unit is only queued. All of its slots
-    /// are probably free, so the unit becomes empty when all of its groups are drained.
+    /// are probably free. If so, the unit becomes empty when all of its groups are drained.
     fn abandon(&self, group: SlotGroupPtr) {
         let (unit, live) = (group.unit(), group.unit().live());
         if !unit.is_abandoned() {

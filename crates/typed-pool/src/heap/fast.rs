@@ -17,7 +17,7 @@ use crate::unit::{Unit, UnitPtr};
 impl UnitHeap {
     /// Takes a free slot for a value of `size` bytes: the guest, or the slot of the front that was
     /// freed last. If neither exists, takes a slot of the front that was never used. Returns `None`
-    /// if there is no such slot either. This function does not consider slots in `behind` and slots
+    /// if there is no such slot either. This function does not consider slots in `behind` or slots
     /// that were set aside.
     #[inline]
     pub(crate) fn take(&self, size: usize) -> Option<NonNull<u8>> {
@@ -73,8 +73,8 @@ pub(crate) unsafe fn give<E: AllocEnv>(
         unsafe { heap.local.push(block, size, reach) };
         return;
     }
-    // SAFETY: units are aligned to their mask, start with a `Unit`, and were exposed when they were
-    // created. A unit with a live slot is not freed (H4).
+    // SAFETY: units are aligned to `unit_size`, start with a `Unit`, and were exposed when they
+    // were created. A unit with a live slot is not freed (H4).
     let header = unsafe { header_of::<Unit>(block, unit_size) };
     // SAFETY: U1: the unit has a live slot, and the exposed pointer may access the whole unit.
     let unit = unsafe { UnitPtr::new(header) };
@@ -96,10 +96,10 @@ pub(crate) unsafe fn give<E: AllocEnv>(
 }
 
 /// Frees a slot on its owner's thread without the size of the block. The caller found the unit in
-/// the map of pages. Returns `false` without freeing the slot if this free would lower `until` to
-/// zero: that of the unit, or that of the heap if the slot is in the front. The caller must then
-/// free the slot by the ordinary path, which may look at the unit. This function does not call
-/// `sub_live`, because families do not count live slots.
+/// the map of pages. Returns `false` without freeing the slot if this free would lower a word
+/// `until` to zero: the heap's if the slot is in the front, and the unit's otherwise. The caller
+/// must then free the slot by the ordinary path, which may look at the unit. This function does not
+/// call `sub_live`, because families do not count live slots.
 ///
 /// Here, the address of the unit comes from several loads, so a mispredicted branch would cost at
 /// least the latency of these loads. This function therefore selects between the words of the heap

@@ -90,7 +90,7 @@ impl UnitHeap {
 
     /// Keeps the front aside if the current scope has not inherited the front and the front has at
     /// most `most` bytes. If so, also sets aside the slots that were freed while the front was
-    /// aside. Returns the size of the front in bytes, or `None` if the front does not stay aside.
+    /// aside. Returns the size of the front in bytes, or `None` otherwise.
     pub(super) fn leave_front_aside(&self, most: usize) -> Option<usize> {
         let unit = self.front_aside()?;
         if !self.local.free.get().is_null() && !weakened!("freed_slots_are_not_set_aside") {

@@ -51,7 +51,7 @@ impl UnitHeap {
         self.direct.get() == owner
     }
 
-    /// Returns whether the heap is closed to guests. A heap that never had a front is open.
+    /// Returns whether the heap is closed to guests. A new heap is open.
     #[inline]
     pub(crate) fn is_closed_to_guests(&self) -> bool {
         !self.direct.get().is_null()
@@ -69,8 +69,9 @@ impl UnitHeap {
     }
 
     /// Opens the heap to guests after a unit became the front, if the heap may host, its units have
-    /// at most [`LARGEST_UNIT`] bytes, and guests pay. If the front has slots that were never used,
-    /// the heap stays closed, because the program does not need the free slots of other units yet.
+    /// at most [`LARGEST_UNIT`] bytes, and no pause covers this front. If the front has slots that
+    /// were never used, the heap stays closed, because the program does not need the free slots of
+    /// other units yet.
     #[inline]
     pub(super) fn open_to_guests<E: PoolEnv>(&self, env: E) {
         let is_used_up = self.cursor.get() == self.end.get();
@@ -184,7 +185,7 @@ impl UnitHeap {
         self.local.free.set(all);
         self.close_to_guests();
         let Some(guest) = guest.filter(|_| !weakened!("guests_are_lost")) else { return };
-        // SAFETY: units are aligned to their mask, start with a `Unit`, and were exposed when they
+        // SAFETY: units are aligned to `spec.unit`, start with a `Unit`, and were exposed when they
         // were created. The unit counts its guest as live, so the unit is not freed (H4).
         let header = unsafe { header_of::<Unit>(guest, self.spec.unit) };
         // SAFETY: U1: the unit has a live slot, and the exposed pointer may access the whole unit.

@@ -25,12 +25,13 @@ const SPARSE_PAUSES: u8 = 6;
 /// The credits by which a heap decides whether it hosts guests. Each guest earns a credit. Each
 /// miss takes [`MISS`] credits and leaves at most [`MOST`]. A miss that finds fewer than [`MISS`]
 /// credits closes the heap for the rest of its front, and begins a pause. The first pause lasts for
-/// one further front, and each later pause is about twice as long as the one before.
+/// one further front, and each further pause in a row about twice as long as the one before, up to
+/// a maximum.
 #[derive(Debug)]
 pub(super) struct GuestCredit {
     credit: Cell<u16>,
     /// The number of pauses since the last success, at most [`MOST_PAUSES`]. A pause for sparse
-    /// units counts as at least [`SPARSE_PAUSES`].
+    /// units raises the number to at least [`SPARSE_PAUSES`].
     pauses: Cell<u8>,
     /// An estimate of the credits that misses took since the last inspection, as a multiple of
     /// [`SUCCESS`]. Each miss adds at least 1.

@@ -213,8 +213,8 @@ unsafe impl Allocator for Refuses {
         fill(&pool, slots, unit);
         free(&pool, slots.drain(..unit / 4));
         fill(&pool, slots, 1);
-        // The first of these slots becomes a guest. It is the only slot of its unit that counts as
-        // live, and the unit is in the queue.
+        // The first slot that is freed here becomes a guest. Afterwards, it is the only slot of its
+        // unit that counts as live, and the unit is in the queue.
         let first = unit - unit / 4;
         free(&pool, slots.drain(first..first + unit));
         assert_eq!(pool.heap.guests(), 1);

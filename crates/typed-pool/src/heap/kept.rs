@@ -1,8 +1,8 @@
 //! Finds the empty units that a heap learned to keep and no longer needs.
 //!
 //! Each time a heap frees a unit and later requests one, it keeps one more empty unit from then on.
-//! When the load changes, it must keep fewer again. Over a number of new fronts, the heap notes the
-//! lowest number of empty units that it had: the load did not need that many of them. With each
+//! When the load falls, the heap must keep fewer again. Over a number of new fronts, the heap notes
+//! the lowest number of empty units that it had: the load did not need these units. With each
 //! further new front or inspection, the heap frees one of the unneeded units.
 
 use core::cell::Cell;

@@ -238,8 +238,8 @@ impl UnitHeap {
     }
 }
 
-/// Makes an abandoned unit an ordinary unit of the queue. Returns `false` if a complete countdown
-/// of the unit has not been booked: the unit then stays abandoned until that countdown is booked.
+/// Makes an abandoned unit an ordinary unit of the queue. Returns `false`, and leaves the unit
+/// abandoned, if a complete countdown of the unit has not been booked.
 ///
 /// The word of a complete countdown has all bits set, so only the `home` bits tell which slots were
 /// freed during the countdown. These bits change when the unit becomes the front, so the countdown

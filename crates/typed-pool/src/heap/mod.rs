@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   free, cursor, end        the guest, and the free slots of the front: linked, and never used
-//!   behind                   the linked slots of the front while the heap hosts
+//!   behind                   the slots of the front that were freed before the first guest
 //!   front    --> unit        the heap allocates from it until no slot is free
 //!   queue    --> units       the next fronts: each unit has a free slot
 //!   full     --> units       full units: too few of their slots are free again (`SHARE`)
@@ -74,9 +74,9 @@ enum FrontScope {
     /// The current scope made this unit the front, or inherited it when it had no free slot, or the
     /// heap has no front.
     Own,
-    /// An earlier scope set the front aside, and the current one has not allocated from it.
+    /// An earlier scope set the front aside, and the current one has not inherited it.
     Aside,
-    /// An earlier scope set the front aside, and the current one allocates from it.
+    /// An earlier scope set the front aside, and the current one inherited it with a free slot.
     Earlier,
 }
 
@@ -97,12 +97,13 @@ pub(crate) struct UnitHeap {
     end: Cell<*mut u8>,
     front: Cell<*mut Unit>,
     /// The owner word of the units to which the fast path of a free may push a slot: the address of
-    /// this heap, or null while the heap is open to guests and before its first front. A
-    /// `TypedPool` may move and has one owner, so it only compares this word with null.
+    /// this heap, or null while the heap is open to guests, as a new heap is. A `TypedPool` may
+    /// move and has one owner, so it only compares this word with null.
     direct: Cell<*const ()>,
     spec: UnitSpec,
     // The words of the slow path.
-    /// The list of the front's free slots while the heap hosts, otherwise null.
+    /// While the heap hosts, the list of the front's slots that were freed before the first guest.
+    /// Otherwise null.
     behind: OwnerPtr<u8>,
     guests: GuestCredit,
     scope_of_front: Cell<FrontScope>,
@@ -248,7 +249,8 @@ pub(crate) unsafe trait PoolEnv: Copy {
     /// Subtracts a unit of this size, in bytes, and this birth from the scope that the unit counts
     /// for.
     fn uncount_unit(&self, _bytes: usize, _birth: u64) {}
-    /// Returns whether the heap has no scope, or a unit with this birth counts for its scope.
+    /// Returns whether the heap has no scope, or a unit with this birth counts for the heap's
+    /// scope.
     #[inline]
     fn is_current(&self, _birth: u64) -> bool {
         true
@@ -295,17 +297,17 @@ pub(crate) trait AllocEnv: PoolEnv {
     fn is_at_limit(&self, _bytes: usize) -> bool {
         false
     }
-    /// Frees the empty units of all heaps of this heap's owner.
+    /// Frees the empty units of all heaps on the same record.
     fn trim_all(self) {}
     /// Does the work for other threads that is part of a slow path.
     fn visit(self) {}
-    /// Frees empty units of other heaps, before a request is refused.
+    /// Frees empty units, also those of other heaps, before a request is refused.
     fn last_resort(self);
     /// Frees a slot that the fast path must not push to its unit ([`PoolEnv::frees_to`]).
     ///
     /// # Safety
     /// `block` is a live slot of `unit`, for a value of `freed.0` bytes, and `freed.1` is the reach
-    /// of this pointer. `mark_free` has poisoned the slot, and nothing uses it after this call. The
-    /// unit is not the front of this heap, and `frees_to(unit)` is false.
+    /// of `block`. `mark_free` has poisoned the slot, and nothing uses it after this call. The unit
+    /// is not the front of this heap, and `frees_to(unit)` is false.
     unsafe fn give_back(self, unit: UnitPtr, block: NonNull<u8>, freed: (usize, Reach));
 }

@@ -18,8 +18,8 @@ pub(super) fn next_front<E: PoolEnv>(env: E, stay: usize) -> Option<UnitPtr> {
 }
 
 /// Takes the first unit of the queue from which the heap may allocate, if there is one. The units
-/// before it leave the queue. Each of those units is on none of the owner's lists until its last
-/// live slot is freed.
+/// before it that the heap does not [serve](PoolEnv::serves) leave the queue. Each of those units
+/// is on none of the owner's lists until its last live slot is freed.
 #[inline]
 fn pop_queue<E: PoolEnv>(env: E) -> Option<UnitPtr> {
     loop {

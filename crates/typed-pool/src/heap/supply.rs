@@ -259,8 +259,9 @@ pub(crate) struct LeftUnits {
 }
 
 /// Trims a heap at the end of its scope, but keeps up to `most` bytes of units: the front if it is
-/// set aside, and empty units. These units count for no scope until the next scope allocates from
-/// them. Returns the size of these units in bytes, and whether all other empty units were freed.
+/// set aside, and empty units. These units count for no scope until the next scope installs or
+/// inherits them. Returns the size of these units in bytes, and whether all other empty units were
+/// freed.
 pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize, left: LeftUnits) -> (usize, bool) {
     env.book_mail();
     let heap = env.heap();

@@ -127,7 +127,8 @@ fn the_count_of_a_front_restarts_when_it_ends() {
     let free = || {
         let slot = TypedBox::into_raw(pool.alloc([7; 128])).cast::<u8>();
         let unit = pool.heap.front().expect("a front");
-        // SAFETY: the slot is a live slot of the front.
+        // SAFETY: this thread owns the heap, and the slot is a live slot of its front with room for
+        // a link.
         let is_free = unsafe { give_known(&pool.heap, unit, slot) };
         if !is_free {
             // SAFETY: the slot was not freed, so it still has its value, and only this handle uses

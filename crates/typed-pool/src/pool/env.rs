@@ -101,8 +101,9 @@ impl<T, A: Allocator> AllocEnv for &TypedPool<T, A> {
 
     #[inline(never)]
     unsafe fn give_back(self, unit: UnitPtr, block: NonNull<u8>, freed: (usize, Reach)) {
-        // SAFETY: H1: the thread that has the pool owns its units. The caller frees a live slot of
-        // this unit, which is not the front.
+        // SAFETY: H1: the thread that has the pool owns the heap. The caller frees a live slot of
+        // this unit, which is a unit of the heap and not the front. `mark_free` has poisoned the
+        // slot.
         unsafe { self.heap.host_or_give(self, unit, block, freed) };
     }
 }

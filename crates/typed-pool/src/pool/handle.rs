@@ -36,8 +36,8 @@ typed_box!(= Global);
 #[cfg(not(feature = "alloc"))]
 typed_box!();
 
-/// Guards a slot whose value is not stored yet, or was moved out or dropped. Dropping the claim
-/// frees the slot.
+/// Guards a slot whose value is not stored yet, was moved out, or is being dropped. Dropping the
+/// claim frees the slot.
 pub(super) struct Claim<'p, T, A: Allocator> {
     slot: NonNull<T>,
     pool: &'p TypedPool<T, A>,

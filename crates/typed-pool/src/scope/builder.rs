@@ -81,8 +81,8 @@ impl ScopeBuilder {
         Self { name: "scope", limit: UNLIMITED, counting: false, any_allocator: false }
     }
 
-    /// Sets the limit on the bytes that the scope holds, in units and larger blocks. The limit is
-    /// not exact; the section on limits in [`Scope`] says why.
+    /// Sets the limit on the bytes that the scope holds, in units and large blocks. The limit is
+    /// not exact ([*Limits of this design*](Scope#limits-of-this-design)).
     ///
     /// A scope never refuses a request that exceeds its limit, because most programs abort when an
     /// allocation fails. Instead, [`Scope::run_async`] drops its future, and

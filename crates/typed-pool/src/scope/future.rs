@@ -1,4 +1,4 @@
-//! `InScope`: a future that is polled in a scope.
+//! `InScope`: the future that polls another future in a scope.
 
 use core::fmt;
 use core::pin::Pin;

@@ -44,37 +44,38 @@ use crate::threads::ScopeRef;
 /// A block of a scope is an ordinary block. It may outlive the scope, and any thread may free it.
 ///
 /// ```text
-///   scope.run(|| ...)        alive: A, B, C      unit: | A | B | C | . | . | . |
-///   A and C are freed        alive: B            unit: | . | B | . | . | . | . |
+///   scope.run(|| ...)        live: A, B, C       unit: | A | B | C | . | . | . |
+///   A and C are freed        live: B             unit: | . | B | . | . | . | . |
 ///   scope.finish()           units without a live block are freed; B keeps this one
-///   next scope on the thread alive: B, D, E      unit: | D | B | E | . | . | . |
-///   B, D and E are freed     alive: none         the unit is freed
+///   the thread's next scope  live: B, D, E       unit: | D | B | E | . | . | . |
+///   B, D and E are freed     live: none          the unit is freed
 /// ```
 ///
-/// A cached string therefore does not waste its unit of 32 KiB: the next scopes of the thread
+/// A cached string therefore does not waste its unit of 32 KiB: the thread's next scopes usually
 /// allocate from the rest of the unit. [`Usage`] says which scopes the unit counts for.
 ///
 /// # Costs
 ///
 /// * The fast paths of an allocation and of a free are the same inside and outside of a scope,
 ///   unless the scope counts ([`ScopeBuilder::counting`]).
-/// * Each thread in a scope holds one of the scope's *records*. Each record has separate heaps.
-///   Entering the scope leases a record, and leaving the scope releases it, which takes two atomic
-///   operations. With `PooledAllocator` as the global allocator, entering and leaving together take
-///   about 8 ns on an AMD EPYC, and a poll takes about 8 ns longer in a scope (`cargo xtask bench
-///   --scopes`).
+/// * Each thread in a scope holds one of the scope's *records*. Each record has separate heaps. A
+///   thread that enters the scope leases a record, by one compare-exchange. A thread that leaves
+///   releases its record, by a store and a fence. With `PooledAllocator` as the global allocator,
+///   entering and leaving together take about 8 ns on an AMD EPYC, and a poll takes about 8 ns
+///   longer in a scope (`cargo xtask bench --scopes`).
 /// * If a thread that is in a scope, and in no inner one, enters the scope again, it does not lease
-///   another record while the scope's first record is held, which is the usual case.
+///   another record if the scope's first record is held, as it usually is.
 /// * Freeing a scope's block outside of the scope is a remote free, and so is freeing an outside
-///   block in the scope. Each takes one atomic operation. While no thread is in the scope, the
-///   freeing thread often also leases the record and books the free, which takes about 50 to 90 ns.
-/// * A scope has its own units for every size class that it uses. While the scope is alive, its
-///   heaps keep some empty units. If other threads freed blocks of a size class while a thread was
-///   in the scope, that thread frees the empty units of the class when it leaves.
-/// * A scope frees its empty units when it ends. After more than 256 scopes in a row on a thread's
-///   heaps, each scope that does not count leaves up to 2 MiB of empty units for the next scope of
+///   block in the scope. Each usually takes one atomic operation. While no thread is in the scope,
+///   the freeing thread often also leases the record and books the free, which takes about 50 to 90
+///   ns.
+/// * A scope's heaps have separate units for every size class that the scope uses. While the scope
+///   is alive, the heaps keep some empty units. A thread that leaves the scope frees the empty
+///   units of each size class with unbooked remote frees.
+/// * A scope frees its empty units when it ends. After 256 scopes in a row on a thread's heaps,
+///   each further scope that does not count leaves up to 2 MiB of empty units for the next scope of
 ///   the thread. One in 16 scopes frees the units that earlier scopes left and that it did not use
-///   itself. A thread frees all units that scopes left on it when it trims or ends, and
+///   itself. When a thread trims or ends, it frees the units that its scopes left, and
 ///   `PooledAllocator.trim_all()` frees those of all threads. A thread that is in a scope during
 ///   that call frees the scope's empty units when it leaves, at the latest.
 /// * After these 256 scopes, dropping a scope takes less work than [`finish`](Self::finish).
@@ -85,8 +86,8 @@ use crate::threads::ScopeRef;
 ///   scopes on its heaps. When a burst ends, its freed pages go to the operating system. The freed
 ///   pages of other scopes wait in the cache of the process.
 /// * The heaps of a scope are never freed, and later scopes reuse them. They take about 22 KB per
-///   record. A scope has as many records as threads were in it at the same time, and one more for
-///   each time that a thread entered it again from an inner scope.
+///   record. A scope needs a record for each thread in it, and another one for each time that such
+///   a thread enters it again from an inner scope.
 /// * The number of sets of heaps in a process is about the largest number of scopes that were alive
 ///   at the same time.
 /// * A counting scope allocates from its own units only, so each block that escapes from it keeps a
@@ -107,9 +108,9 @@ use crate::threads::ScopeRef;
 /// * Before an allocation exceeds the scope's limit, the thread frees its own empty units of the
 ///   scope, but not those of other threads in the scope. All threads of the scope together do so at
 ///   most 64 times.
-/// * If a block without a size class (more than 32 KiB) grows, it counts from then on for the scope
-///   in which it grows. A scope that grows another scope's buffer may therefore exceed its limit by
-///   the size of that buffer.
+/// * If a block without a size class (more than 32 KiB, or aligned to more than 4 KiB) grows, it
+///   counts from then on for the scope in which it grows. A scope that grows another scope's buffer
+///   may therefore exceed its limit by the size of that buffer.
 #[derive(Debug)]
 pub struct Scope {
     handle: ScopeHandle,
@@ -219,7 +220,7 @@ impl Scope {
     /// has handles, it ends when the last handle is dropped. After many scopes, some empty units
     /// stay for the next scope (see the section on costs in [`Scope`]).
     ///
-    /// [`Usage::bytes_held`] then counts the units and larger blocks that the scope allocated and
+    /// [`Usage::bytes_held`] then counts the units and large blocks that the scope allocated and
     /// that have not been freed. Escaped blocks may also lie in units of earlier scopes, but those
     /// units do not count.
     #[expect(clippy::must_use_candidate, reason = "a scope may end without a report")]

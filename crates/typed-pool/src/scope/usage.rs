@@ -11,19 +11,20 @@ use crate::threads::{Counts, Ledger};
 /// The bytes are those of the scope's own units and large blocks, no matter which thread frees a
 /// block, or in which scope.
 ///
-/// Units count as a whole. The first block of a size class adds a new unit, usually of up to 64
-/// slots, or an empty unit of up to 256 KiB that an earlier scope left. A unit with blocks of an
-/// earlier scope does not count, and freeing that unit does not change any figure.
+/// Units count as a whole. The first block of a size class usually adds a unit: a new one,
+/// typically of up to 64 slots, or an empty one of up to 256 KiB that an earlier scope left. A unit
+/// with blocks of an earlier scope does not count, and freeing that unit does not change any
+/// figure.
 ///
-/// There is one exception in each class. The unit that a dropped scope allocated from last counts
-/// for the next scope that takes the slow path in that class. When that scope finishes, the unit
-/// stops counting, unless the scope has used up the unit's slots.
+/// Each class may have one exception. The unit that a dropped scope allocated from last counts for
+/// the next scope that takes the slow path in that class. When that scope finishes, the unit
+/// usually stops counting. It continues to count if the scope has used up the unit's slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {
     /// The scope's name.
     pub name: &'static str,
-    /// The bytes in units and larger blocks that the scope allocated and that have not been freed.
+    /// The bytes in units and large blocks that the scope allocated and that have not been freed.
     pub bytes_held: usize,
     /// The maximum of `bytes_held` so far.
     pub bytes_peak: usize,
@@ -83,7 +84,7 @@ impl fmt::Display for Counts {
     }
 }
 
-/// The error of a future that was dropped because its scope held more than its limit.
+/// The error of a future that was dropped because its scope exceeded the limit.
 ///
 /// # Examples
 ///

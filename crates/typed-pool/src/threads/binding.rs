@@ -82,8 +82,9 @@ fn run_then_release<R>(held: Held<PoolRecord>, work: impl FnOnce(&Held<PoolRecor
     result
 }
 
-/// Binds a record to this thread if none is bound, and makes a table of the family on that record,
-/// as far as there is memory for them. Does nothing after the thread's exit guard has run.
+/// Binds a record to this thread if none is bound, makes a table of the family on that record, and
+/// stores the table in the thread's cell, as far as there is memory. Does nothing after the
+/// thread's exit guard has run.
 #[cold]
 pub(super) fn bind(family: &'static Family) {
     if ptr::eq(this_thread::this_record(), PoolRecord::statics().gone) {

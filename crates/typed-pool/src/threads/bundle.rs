@@ -17,9 +17,9 @@
 //! ```
 //!
 //! A bundle opens at the second remote free in a row to one group, if the owner has not booked the
-//! first one. Frees in random order therefore cost one read-modify-write each, as without bundles.
-//! A thread publishes its bundle with its first remote free to another group, in its slow path,
-//! when it trims, and when it ends.
+//! first one and the slots may wait (`remote`). Frees in random order therefore cost one
+//! read-modify-write each, as without bundles. A thread publishes its bundle with its first remote
+//! free to another group, in its slow path, when it trims, and when it ends.
 //!
 //! Bundles have their own records, because the holder of a record with heaps must drain the inboxes
 //! of these heaps, and a thread that only frees never takes the slow path that does so.

@@ -31,7 +31,7 @@ impl Charge {
     /// The caller owns the block. It has this layout, came from the operating system's pages and is
     /// not of size zero.
     pub(super) unsafe fn take(block: NonNull<u8>, layout: Layout) -> Option<Self> {
-        // SAFETY: G6: the caller owns the block, and with it the entry of its note.
+        // SAFETY: this function has the same contract (G6).
         unsafe { notes::take(block, layout) }.map(Self)
     }
 
@@ -42,7 +42,7 @@ impl Charge {
     /// not of size zero.
     #[inline]
     pub(super) unsafe fn is_noted(block: NonNull<u8>, layout: Layout) -> bool {
-        // SAFETY: G6: the caller owns the block, and with it the entry of its note.
+        // SAFETY: this function has the same contract (G6).
         unsafe { notes::has(block, layout) }
     }
 
@@ -51,14 +51,14 @@ impl Charge {
         unsafe { self.0.whose.cast().as_ref() }
     }
 
-    /// Counts a new block for this scope, unless the block is of size zero. If there is no memory
-    /// for the note, the block does not count for any scope.
+    /// Counts a new block for this scope, unless the block is of size zero. If the note cannot be
+    /// stored, the block does not count for any scope.
     ///
     /// # Safety
     /// The caller owns the block. It has this layout and came from the operating system's pages.
     /// Each path that frees the block must take its charge first.
     pub(super) unsafe fn count_block(self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: G6: the caller owns the block, and each path that frees it takes the note first.
+        // SAFETY: this function has the same contract (G6), and the size is not zero.
         if layout.size() != 0 && unsafe { notes::set(block, layout, self.0) } {
             self.ledger().add_large(1, layout.size());
         }
@@ -69,13 +69,13 @@ impl Charge {
         self.ledger().sub_large(1, bytes, self.0.number);
     }
 
-    /// Stores the charge of a block again, after [`take`](Self::take). If the block has moved and
-    /// there is no memory for the note, the block no longer counts for any scope.
+    /// Stores the charge of a block again, after [`take`](Self::take). If the note cannot be
+    /// stored, the block no longer counts for any scope.
     ///
     /// # Safety
     /// The contract of [`count_block`](Self::count_block) holds, and the block is not of size zero.
     pub(super) unsafe fn put_back(self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: G6: the caller owns the block, and each path that frees it takes the note first.
+        // SAFETY: this function has the same contract (G6).
         if !unsafe { notes::set(block, layout, self.0) } {
             self.count_free(layout.size());
         }

@@ -31,8 +31,9 @@ const GROUPS: usize = if cfg!(miri) {
 const UNITS: usize = if cfg!(any(miri, ephemera_loom)) { 2 } else { 32 };
 
 /// Purges units of this heap that have no live slot but have unbooked remote frees: at most
-/// [`UNITS`] of them. Returns the number of purged units, and whether the next call probably finds
-/// more. Only one thread at a time may call this for a heap.
+/// [`UNITS`] of them. Returns the number of purged units, whether the next call probably finds
+/// more, and whether this call looked at all groups. Only one thread at a time may call this for a
+/// heap.
 pub(super) fn purge_units(heap: &ThreadHeap, by: IdleBy) -> Purged {
     let mut lent = heap.mail.lend();
     if by == IdleBy::Bytes {
@@ -44,15 +45,15 @@ pub(super) fn purge_units(heap: &ThreadHeap, by: IdleBy) -> Purged {
         let Some(group) = lent.look() else { break };
         groups += 1;
         // SAFETY: U1: the group is lent, so its unit is not freed. The inbox holds only groups of
-        // this heap.
+        // this heap, by pointers from `as_non_null`.
         let unit = unsafe { SlotGroupPtr::new(group, heap.heap.spec().unit) }.unit();
         if unit.claim().is_kept() && seems_free(unit) && unit.claim().claim() {
             claimed[units] = Some(unit);
             units += 1;
         }
     }
-    // The owner may need the groups that this thread did not look at, so they go back now. One
-    // group of each claimed unit stays lent, so the unit is not freed.
+    // The owner may need the groups that this thread did not look at, so they go back now. At least
+    // one group of each claimed unit stays lent, so the unit is not freed.
     lent.put_rest_back();
     // C3: the fence comes after the claims and before the checks that decide.
     let fenced = units != 0 && barrier::heavy();
@@ -60,9 +61,9 @@ pub(super) fn purge_units(heap: &ThreadHeap, by: IdleBy) -> Purged {
     for unit in claimed.into_iter().flatten() {
         let purges = fenced && unit.all_free();
         if purges {
-            // SAFETY: the unit has no live slot and is not the front. After its fence, this thread
-            // did not see the owner use the slots (C3), so the owner sees the claim before it uses
-            // them (C2).
+            // SAFETY: this thread has claimed the unit, which has no live slot and is not the
+            // front. After its fence, this thread did not see the owner use the slots (C3), so the
+            // owner sees the claim before it uses them (C2).
             unsafe { purge(&heap.heap, unit) };
             purged += 1;
         }

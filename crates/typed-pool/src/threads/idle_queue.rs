@@ -1,5 +1,5 @@
 //! The queue of this crate's heaps whose owners may be idle. A thread that *looks* at the queue
-//! purges those units of idle owners that have no live slot.
+//! purges units of idle owners that have no live slot.
 
 use ephemera_prim::idle::{self, IdleBy, IdleHeaps, IdleQueue, Purged, PushedBytes};
 
@@ -51,7 +51,8 @@ impl IdleHeaps for ThreadHeaps {
 /// the heap or at the queue.
 #[inline]
 pub(super) fn note_push(heap: &ThreadHeap) {
-    // SAFETY: T1: heaps are parts of tables, which are never freed.
+    // SAFETY: T1: heaps are parts of tables, which are never freed. `mail` always returns the
+    // heap's own mail.
     unsafe { QUEUE.note_push(&ThreadHeaps, heap, heap.group_bytes) };
 }
 

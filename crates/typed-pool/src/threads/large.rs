@@ -53,7 +53,8 @@ pub(crate) fn allocate_beyond(family: &'static Family, layout: Layout) -> Result
 fn allocate_large_beyond(family: &'static Family, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     let block = large::allocate(&own_pages(), &books(family), layout, Limit::Lifted, false)?;
     if let Some(charge) = scope_of_thread(family) {
-        // SAFETY: the block is new, and each path that frees it takes its charge first.
+        // SAFETY: the block is new and came from pages. Each path that frees it takes its charge
+        // first.
         unsafe { charge.count_block(block, layout) };
     }
     Ok(block)
@@ -78,14 +79,15 @@ pub(crate) fn allocate_large(
     unsafe { trim_at_limit(heaps, layout.size()) };
     let block = allocate_or_make_room(family, &own_pages(), heaps.books(), layout, zeroed)?;
     if let Some(charge) = Charge::of_table(heaps) {
-        // SAFETY: the block is new, and each path that frees it takes its charge first.
+        // SAFETY: the block is new and came from pages. Each path that frees it takes its charge
+        // first.
         unsafe { charge.count_block(block, layout) };
     }
     Ok(block)
 }
 
 /// Allocates a block like [`allocate_large`], on a thread without a table of the family. First
-/// makes the table, unless the size is zero or the thread's exit guard has run.
+/// tries to make the table, unless the size is zero.
 #[cold]
 #[inline(never)]
 fn allocate_large_unbound(
@@ -134,7 +136,8 @@ pub(crate) unsafe fn deallocate_large(family: &'static Family, block: NonNull<u8
     }
     // SAFETY: the caller owns the block, which came from pages and is not of size zero.
     let charge = unsafe { Charge::take(block, layout) };
-    // SAFETY: the block is live and came from pages, and `Charge::take` removed its note (G6).
+    // SAFETY: the block is live, came from pages and is on the family's account. `Charge::take`
+    // removed its note (G6).
     unsafe { large::deallocate(&own_pages(), &books(family), block, layout) };
     if let Some(charge) = charge {
         charge.count_free(layout.size());
@@ -165,8 +168,8 @@ pub(crate) unsafe fn grow_large(
     // have a block at that address.
     // SAFETY: the caller owns the block, which came from pages and is not of size zero.
     let before = unsafe { Charge::take(block, old) };
-    // SAFETY: the block is live and came from pages, and `Charge::take` removed its note (G6). If
-    // the call fails, the block is unchanged.
+    // SAFETY: this function's contract includes that of `large::grow`, and `Charge::take` removed
+    // the note (G6). If the call fails, the block is unchanged.
     let grow = || unsafe { large::grow(&pages, &books, block, layouts, zeroed) };
     let grown = grow().or_else(|AllocError| {
         make_room_for_thread(family);
@@ -177,8 +180,8 @@ pub(crate) unsafe fn grow_large(
         (Err(AllocError), Some(before), _) => unsafe { before.put_back(block, old) },
         (Ok(grown), Some(before), Some(now)) if before == now => {
             now.count_growth(new.size() - old.size());
-            // SAFETY: the block is live with layout `new`, and each path that frees it takes its
-            // charge first.
+            // SAFETY: the block is live with layout `new` and came from pages. Each path that frees
+            // it takes its charge first.
             unsafe { now.put_back(grown, new) };
         }
         (Ok(grown), before, now) => {
@@ -211,7 +214,8 @@ pub(crate) unsafe fn shrink_large(
     // Take the note of the old address first, as in `grow_large`.
     // SAFETY: the caller owns the block, which came from pages and is not of size zero.
     let charge = unsafe { Charge::take(block, layouts.0) };
-    // SAFETY: the block is live and came from pages, and `Charge::take` removed its note (G6).
+    // SAFETY: this function's contract includes that of `large::shrink`, and `Charge::take` removed
+    // the note (G6).
     let shrunk = unsafe { large::shrink(&own_pages(), &books(family), block, layouts) };
     if let Some(charge) = charge {
         let (old, new) = layouts;

@@ -16,9 +16,9 @@ use super::this_thread;
 /// a running thread may keep the memory that this thread needs.
 ///
 /// Under a limit, a thread repeats a search outside its own tables only after one of three events:
-/// a heap of the family kept another empty unit, a thread left a scope that has a front, or the
-/// limit changed. Without these events, a search cannot succeed, because all other freed memory is
-/// released to the account, where the next request finds it.
+/// a heap of the family kept another empty unit, a thread left a scope whose heaps have a front, or
+/// the limit changed. Without these events, a search cannot succeed, because all other freed memory
+/// is released to the account, where the next request finds it.
 ///
 /// # Safety
 /// The calling thread holds the table's record.

@@ -44,8 +44,8 @@ pub(super) fn leave_scope(lease: Lease<'_, PoolRecord>) {
 }
 
 /// Counts the fronts that this thread leaves in a table as one event in the account. A front may be
-/// empty, so a thread whose request was refused may need it. The end of a scope, which may set the
-/// front aside, counts no further event: a search after this one would have given up the front.
+/// empty, so a thread whose request was refused may need it. The end of a scope may set the front
+/// aside, but counts no further event: a search since this event has given up the front.
 #[cold]
 #[inline(never)]
 fn note_fronts(heaps: Heaps<'_>) {
@@ -154,8 +154,8 @@ pub(super) fn end_scope(record: &Record<PoolRecord>) {
 
 /// Drains the record of a heap to which this thread has pushed or returned groups, if no thread
 /// holds the record. Without this call, the groups in the inbox would wait until a thread leases
-/// the record. Also frees the empty units, because no thread allocates from them. A fence must
-/// separate the push from this call.
+/// the record. Also frees the empty units, because no thread allocates from them. Marks a scope's
+/// record first ([`mark_mail`]). A fence must separate the push from this call.
 #[inline]
 pub(super) fn drain_free_record(heap: &ThreadHeap) {
     let record = heap.record();
@@ -188,8 +188,8 @@ fn mark_mail(data: &PoolRecord) {
 }
 
 /// Frees the empty units that an earlier holder left on a record that this thread has just leased.
-/// Such units exist if that thread held the record when its scope ended or its family was trimmed,
-/// and no thread has freed them yet.
+/// Such units may exist if that holder had the lease when the record's scope ended or its family
+/// was trimmed, and no thread has trimmed the record since.
 #[inline]
 pub(super) fn trim_ended(record: &Record<PoolRecord>) {
     if has_ended(record.data()) {
@@ -209,8 +209,8 @@ fn any_has_mail(data: &PoolRecord) -> bool {
 }
 
 /// Drains the inboxes of a record that this thread has leased only to drain them. If a unit still
-/// has a live slot after its remote frees are booked, it becomes abandoned, because no thread
-/// allocates from it.
+/// has a live slot after its remote frees are booked, it usually becomes abandoned, because no
+/// thread allocates from it.
 pub(super) fn drain(record: &Record<PoolRecord>) {
     let mailed = &record.data().mailed;
     if mailed.load(Ordering::Relaxed) != 0 && !weakened!("mail_is_unmarked_last") {

@@ -21,8 +21,8 @@ const TRIMS: usize = 64;
 
 /// The divisors of the moving average of peaks, the usual peak. A scope with a higher peak raises
 /// the usual peak by 1/`RISE` of the difference, and a scope with a lower peak lowers it by
-/// 1/`FALL` of the difference. Therefore, if all scopes of a program are large, only the first
-/// three count as bursts. If one scope in a thousand is large, it always counts as a burst.
+/// 1/`FALL` of the difference. Therefore, if all scopes of a program have the same large peak, only
+/// the first three are bursts. If one scope in a thousand is large, it is always a burst.
 const RISE: usize = 8;
 const FALL: usize = 64;
 
@@ -31,8 +31,8 @@ const FALL: usize = 64;
 const BURST: usize = 4;
 const BURST_LEAST: usize = 8 << 20;
 
-/// The bytes, the limit and the counts of a scope. Several threads may change them at once, so each
-/// change is one atomic operation.
+/// The bytes, the limit and the counts of a scope. Several threads may change a word at once, so
+/// each such change is one atomic operation.
 ///
 /// A ledger belongs to one scope at a time. It outlives the scope, because threads that free the
 /// scope's last units still subtract from it.
@@ -53,7 +53,7 @@ pub(crate) struct Ledger {
     /// Not zero if the scope has held more than its limit.
     over: AtomicUsize,
     /// The number of scopes that threads with a record ended on these heaps since the last
-    /// `forget_streak`. While this number exceeds `STREAK`, the heaps keep units for the next
+    /// `forget_streak`. While this number exceeds `STREAK`, the heaps may keep units for the next
     /// scope.
     streak: AtomicUsize,
     /// The usual peak in bytes: a moving average of the peaks of the scopes on these heaps.
@@ -77,10 +77,10 @@ pub(crate) struct Ledger {
 /// allocation and a free. The counts are exact, no matter which thread frees a block, or in which
 /// scope.
 ///
-/// A block without a size class (more than 32 KiB) counts with its size. If the block grows in its
-/// own scope, the growth adds to the bytes, but not to the allocations, even if the block moves. If
-/// it grows elsewhere, it counts as freed in its own scope, and as allocated in the scope where it
-/// grows, if there is one.
+/// A block without a size class (more than 32 KiB, or aligned to more than 4 KiB) counts with its
+/// size. If the block grows in its own scope, the growth adds to the bytes, but not to the
+/// allocations, even if the block moves. If it grows elsewhere, it counts as freed in its own
+/// scope, and as allocated in the scope where it grows, if there is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(ephemera_loom, expect(unreachable_pub, reason = "models have no `Scope`"))]
@@ -205,7 +205,7 @@ impl Ledger {
     }
 
     /// Adds `blocks` large blocks of `bytes` bytes in total, under the rules of [`Self::add`]. The
-    /// growth of a block adds 0 blocks.
+    /// growth of a block adds 0 blocks. A counting scope also counts the allocation.
     pub(crate) fn add_large(&self, blocks: usize, bytes: usize) {
         self.large_blocks.add(blocks);
         self.large_bytes.add(bytes);
@@ -215,8 +215,8 @@ impl Ledger {
         }
     }
 
-    /// Subtracts large blocks with this birth. A shrink of a block subtracts 0 blocks. Any thread
-    /// may call this.
+    /// Subtracts large blocks with this birth. A shrink of a block subtracts 0 blocks. A counting
+    /// scope also counts the free. Any thread may call this.
     pub(crate) fn sub_large(&self, blocks: usize, bytes: usize, birth: u64) {
         if self.is_current(birth) {
             self.large_blocks.sub_for(blocks, birth);
@@ -239,8 +239,7 @@ impl Ledger {
     }
 
     /// Returns whether the scope with this number is the current one. The next scope may begin
-    /// right after this check, so each subtraction from a sum compares the low bits of the number
-    /// again.
+    /// right after this check, so `add_for` and `sub_for` compare the low bits of the number again.
     pub(crate) fn is_current(&self, birth: u64) -> bool {
         self.birth() == birth
     }

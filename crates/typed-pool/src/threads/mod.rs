@@ -5,7 +5,7 @@
 //! `ephemera_prim::record`). A *table* consists of the heaps of one family on one record.
 //!
 //! ```text
-//!   thread-local of a family --> table: its heaps on this thread's record
+//!   thread-local of a family --> table: the family's heaps on a record that the thread holds
 //!   record --> table --> table --> ...       one for each family that was used under this record
 //!   unit   --> heap  --> record, inbox
 //! ```

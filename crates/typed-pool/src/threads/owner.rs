@@ -75,8 +75,8 @@ impl<'w> Heaps<'w> {
         Some(unsafe { HeapOwner::new(heap) })
     }
 
-    /// Frees all empty units of these heaps. Returns `false` if some of them stay, because a walker
-    /// protects them.
+    /// Books the remote frees of these heaps, and frees all empty units. Returns `false` if some of
+    /// them stay, because a walker protects them.
     ///
     /// # Safety
     /// The calling thread holds the record.
@@ -154,10 +154,10 @@ unsafe impl PoolEnv for HeapOwner<'_> {
         !self.account().is_limited() || weakened!("limited_heaps_host")
     }
 
-    /// Returns `false` under a limit and in a scope, because a limit and the figures of a scope
+    /// Returns `false` under a limit or in a scope, because a limit and the figures of a scope
     /// depend on the units that the heap holds. Also returns `false` if no running thread is bound
     /// to the record, because a thread that leases the record for a moment does not allocate from
-    /// its heaps.
+    /// the record's heaps.
     #[inline]
     fn may_rest(&self) -> bool {
         let is_unwatched = self.heap.ledger().is_none() && !self.account().is_limited();
@@ -179,8 +179,8 @@ unsafe impl PoolEnv for HeapOwner<'_> {
     fn mail(self) -> impl Iterator<Item = (SlotGroupPtr, u64)> {
         // SAFETY: this thread holds the record (the invariant of `HeapOwner`).
         let taken = unsafe { self.heap.mail.take() };
-        // SAFETY: U1: the mail of this heap has only groups of its units, and a unit with unbooked
-        // remote frees is not freed (F3).
+        // SAFETY: U1: the mail of this heap has only groups of its units, by pointers from
+        // `as_non_null`. A unit with unbooked remote frees is not freed (F3).
         taken.map(move |(group, given)| (unsafe { SlotGroupPtr::new(group, self.heap().spec().unit) }, given))
     }
 }

@@ -19,11 +19,11 @@ use crate::unit_header::SlotGroup;
 /// Publishes the frees of these slots to the heap of their group.
 ///
 /// # Safety
-/// The slots belong to a group of this heap. The program freed each of them once, and no foreign
-/// word and no bundle has them, so they still pin their unit (F3).
+/// `bits` are one or more slots of `group`, a group of this heap. The program freed each of them
+/// once, and no foreign word and no bundle has them, so they still pin their unit (F3).
 pub(super) unsafe fn publish_bits(heap: &ThreadHeap, group: NonNull<SlotGroup>, bits: u64) {
-    // SAFETY: the unit is not freed during the call, because these slots pin it (F3). No other free
-    // sets their bits.
+    // SAFETY: `bits` are slots of a group of this heap, so bit 63 is not set. The slots pin their
+    // unit until they are booked (F3), and no other free sets their bits.
     let pushed = unsafe { heap.mail.inbox.give_back_bits(group, bits) };
     if pushed {
         lease_end::drain_free_record(heap);
@@ -43,8 +43,8 @@ pub(super) fn publish_bundle(bundle: &Bundle) {
 #[cold]
 #[inline(never)]
 fn publish_taken(taken: &TakenSlots) {
-    // SAFETY: the program freed these slots of the group, and no foreign word has them (B1). The
-    // bundle is closed, so no other call publishes them.
+    // SAFETY: `open` stored a slot. The program freed all of these slots of the group, and no
+    // foreign word has them (B1). The bundle is closed, so no other call publishes them.
     unsafe { publish_bits(taken.heap, taken.group, taken.bits) };
 }
 
@@ -57,7 +57,7 @@ pub(super) fn publish_own() {
 }
 
 /// Returns the bundle of this thread, and makes one if the thread has none. Returns `None` if the
-/// thread's exit guard has run, or if there is no memory.
+/// thread's exit guard has run or refuses the hook, or if there is no memory.
 pub(super) fn find_or_make_bundle() -> Option<&'static Bundle> {
     #[cfg(not(ephemera_loom))]
     return local::bound::<Bundle>().or_else(make_bundle).map(Record::data);

@@ -27,7 +27,7 @@ pooled_allocator! {
 /// A block that fills its size class and has the same number in all of its words.
 type Value = Box<[u64; 16], IdlePool>;
 
-/// The number of values: enough for more than four units of 255 slots, or for a few groups under
+/// The number of values: enough for more than four units of 253 slots, or for a few groups under
 /// Miri.
 const VALUES: usize = if cfg!(miri) { 200 } else { 1_200 };
 
@@ -125,8 +125,8 @@ fn a_thread_that_ends_leaves_no_purged_unit() {
     assert_eq!(IdlePool.stats().bytes_held, 0);
 }
 
-/// After a look that purges nothing, the next look must wait for a clock tick. A sleeping owner may
-/// have any number of units with a live slot.
+/// After a look that purges nothing, the next look must wait for a clock tick, because a sleeping
+/// owner may have any number of units with a live slot.
 #[test]
 fn a_look_that_purges_nothing_waits_for_the_clock() {
     take_turn();
@@ -139,7 +139,7 @@ fn a_look_that_purges_nothing_waits_for_the_clock() {
             awake.wait();
         });
         asleep.wait();
-        // One value in 32 stays, so each group has at least one live slot.
+        // One value in 32 stays, so each unit has at least one live slot.
         let mut number = 0;
         let mut values = values.recv().expect("the owner sends");
         values.retain(|_| {

@@ -48,8 +48,8 @@ impl AllocEnv for HeapOwner<'_> {
     #[inline(never)]
     unsafe fn give_back(self, unit: UnitPtr, block: NonNull<u8>, freed: (usize, Reach)) {
         if unit.is_owned_by(ptr::from_ref(self.thread_heap()).cast()) {
-            // SAFETY: H1: the owner word names this heap, whose record this thread holds. The
-            // caller frees a live slot of this unit, which is not the front.
+            // SAFETY: H1: the owner word names this heap, whose record this thread holds. The rest
+            // of the contract is that of `give_back`.
             return unsafe { self.heap().host_or_give(self, unit, block, freed) };
         }
         // SAFETY: the caller frees a live slot of this unit, which belongs to a heap of a table.
@@ -68,7 +68,8 @@ unsafe fn give_to_owner(unit: UnitPtr, block: NonNull<u8>) {
     if bundle::current().is_some_and(|bundle| bundle.add(group.as_non_null(), bit)) {
         return;
     }
-    // SAFETY: the caller frees a live slot of this group, and the bundle has not taken the slot.
+    // SAFETY: the unit belongs to a heap of a table. The caller frees a live slot of this group,
+    // and the bundle has not taken the slot.
     unsafe { give_past_bundle(group, bit) };
 }
 
@@ -123,12 +124,12 @@ fn count_free(heap: &ThreadHeap, birth: u64) {
     }
 }
 
-/// Frees a slot of any family, given the layout of its value. `own` is the calling thread's record,
-/// or null.
+/// Frees a slot of any family of one type, given the layout of the value. `own` is the calling
+/// thread's record, or null.
 ///
 /// # Safety
-/// `block` is a live slot of a family's heap for a value of this layout, and nothing uses it after
-/// this call. If `own` is the record of that heap, the calling thread holds it.
+/// `block` is a live slot of such a family's heap, for a value of this layout, and nothing uses it
+/// after this call. If `own` is the record of that heap, the calling thread holds it.
 #[inline]
 pub(crate) unsafe fn give_erased(own: *const Record<PoolRecord>, block: NonNull<u8>, layout: Layout) {
     let unit_size = crate::geometry::unit_of(layout);
@@ -142,8 +143,8 @@ pub(crate) unsafe fn give_erased(own: *const Record<PoolRecord>, block: NonNull<
     if ptr::eq(heap.record, own) {
         // SAFETY: `own` is the heap's record, so the calling thread holds that record.
         let owner = unsafe { HeapOwner::new(heap) };
-        // SAFETY: the caller frees a live slot of this heap, and the calling thread holds the
-        // record.
+        // SAFETY: the caller frees a live slot of this heap, whose values have one type, and the
+        // calling thread holds the record.
         unsafe { heap::give(owner, block, unit_size, layout.size(), Reach::Slot) };
         return;
     }

@@ -227,7 +227,8 @@ fn value() -> Value {
 fn a_refused_thread_finds_an_empty_front_that_was_set_aside_since() {
     take_turn();
     let held = || PooledAllocator.stats().bytes_held;
-    // Allocates a block in a new scope. Returns the number of bytes held before the scope ends.
+    // Allocates and frees a block in a new scope. Returns the number of bytes held before the scope
+    // ends.
     let use_scope = || {
         let scope = start();
         let inside = enter(&scope);

@@ -12,9 +12,9 @@
 //! outside of scopes. A block of a scope is an ordinary block.
 //!
 //! Heaps of scopes are never freed. When a scope ends, its heaps go to a pool, together with the
-//! units that blocks of the scope still pin. The next scope on these heaps allocates from the free
-//! slots of those units. Each thread uses one of the pool's 64 places, so a scope usually gets the
-//! heaps that its thread used last.
+//! units that blocks of the scope still pin. The next scope on these heaps, unless it counts,
+//! allocates from the free slots of those units. Each thread uses one of the pool's 64 places, so a
+//! scope usually gets the heaps that its thread used last.
 
 use core::alloc::Layout;
 use core::ptr;
@@ -200,9 +200,9 @@ impl ScopeHeaps {
         })
     }
 
-    /// Leases a record that no thread holds. If threads hold all records, waits for a moment and
-    /// then makes another record, which is never freed. Returns `None` if there is no memory for
-    /// the new record.
+    /// Leases a record that no thread holds. If threads hold all records, tries again for a moment.
+    /// If that fails too, makes another record, which is never freed. Returns `None` if there is no
+    /// memory for the new record.
     pub(super) fn lease(&'static self) -> Option<Lease<'static, PoolRecord>> {
         self.lease_or_wait(core::hint::spin_loop)
     }
@@ -257,14 +257,15 @@ impl ScopeHeaps {
         let lease = new.record.try_lease();
         pooled_cell().remember(&new.record);
         // The new record follows the first record in the list, so threads still prefer the first
-        // one, which has the most units.
+        // one, which usually has the most units.
         let list = follow(&self.records).map_or(&self.records, |first| &first.later);
         add_to(list, new, &new.later);
         lease
     }
 
     /// Returns the lease together with the table on the leased record of a scope, and makes the
-    /// table if the record has none. If there is no memory for the table, releases the record and
+    /// table if the record has none. Also frees the units that an earlier holder left
+    /// ([`lease_end::trim_ended`]). If there is no memory for the table, releases the record and
     /// returns `None`.
     #[inline]
     pub(super) fn table_of(
@@ -284,7 +285,7 @@ impl ScopeHeaps {
     }
 
     /// Ends the scope: frees its empty units, calls `read` with the ledger, and puts the heaps into
-    /// the pool. Returns the result of `read`.
+    /// the pool. After a burst, also purges freed pages of the cache. Returns the result of `read`.
     ///
     /// The heaps keep up to `KEPT_BYTES` of units for the next scope if many scopes have ended on
     /// them, the scope does not count, and the thread has a record and an empty place. `aside` says
@@ -317,7 +318,8 @@ impl ScopeHeaps {
         result
     }
 
-    /// Frees the units that ended scopes left for the next scope.
+    /// Frees the units that ended scopes left for the next scope, and resets the count of ended
+    /// scopes.
     fn free_kept_units(&'static self) {
         self.ledger.forget_streak();
         self.records().for_each(lease_end::end_scope);

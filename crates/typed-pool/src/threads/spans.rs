@@ -2,9 +2,9 @@
 //! spans.
 //!
 //! The spans are on the thread's own record, even while the thread is in a scope. The short paths
-//! serve threads outside of scopes, and blocks that do not count for a scope. These paths allocate
-//! from the thread's own spans, free to them, and grow a block in its span. In all other cases,
-//! they call the functions of `large`.
+//! serve only threads outside of scopes, and only blocks that do not count for a scope. These paths
+//! allocate from the thread's own spans, free to them, and grow a block in its span. In all other
+//! cases, they call the functions of `large`.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -40,8 +40,9 @@ unsafe fn pages_outside_scopes(heaps: Heaps<'static>) -> Option<CachedPages> {
     Some(unsafe { CachedPages::new(Some(&data.spans)) })
 }
 
-/// Grows a large block in its span, outside of scopes and under the limit. Returns whether the
-/// block grew; if not, the block is unchanged.
+/// Grows a large block in its span, if the span has room, the limit allows the growth, the thread
+/// is in no scope, and the block counts for none. Returns whether the block grew; if not, the block
+/// is unchanged.
 ///
 /// # Safety
 /// `block` is a live block of layout `old`, from the process's pages and on the family's account.
@@ -141,7 +142,7 @@ pub(crate) unsafe fn deallocate_block(
     // SAFETY: the size is not zero, so the caller passes a live block of the process's pages.
     let Some(pages) = pages.filter(|_| layout.size() == 0 || !unsafe { Charge::is_noted(block, layout) })
     else {
-        // SAFETY: the caller passes a live block of this layout, which is on the family's account.
+        // SAFETY: this function's contract includes that of `deallocate_large`.
         return unsafe { deallocate_large(family, block, layout) };
     };
     // SAFETY: the caller passes a live block of this layout, and gives it up.

@@ -57,8 +57,8 @@ pub(crate) struct PoolRecord {
     /// long as it holds this record.
     pub(super) outer: OwnerPtr<ThreadHeap>,
     /// Not zero from the end of the record's scope, or from a trim of the record's family, until a
-    /// thread trims the record. If a thread holds the record at that moment, it trims the record at
-    /// its release. Only records of scopes use this mark.
+    /// thread trims the record. A thread that holds the record when the mark is set trims the
+    /// record at the release. Only records of scopes use this mark.
     pub(super) ended: AtomicUsize,
     /// Not zero if another thread pushed to a heap of this record since the last drain. Only
     /// records of scopes use this mark. With the mark, a thread that leaves a scope need not check
@@ -138,7 +138,8 @@ pub(crate) struct ThreadHeap {
     /// The trim epoch that the table's holder last obeyed. Only the first heap of a table uses it.
     pub(super) epoch_seen: OwnerUsize,
     /// The value of the account's `spares` at the holder's last search for room in other tables, or
-    /// zero before the first search. Only the first heap of a table uses it.
+    /// zero before the first search and after a search without a limit. Only the first heap of a
+    /// table uses it.
     pub(super) looked: OwnerUsize,
     /// Not zero if an empty unit stayed at the holder's last search for room, because a walker
     /// protected the unit. Only the first heap of a table uses it.
@@ -224,7 +225,7 @@ pub(super) type HeapMail = Mail<SlotGroup, ThreadHeap>;
 pub(super) type FamilyKey = fn() -> ThisCell;
 
 /// A family: the pools of one type, or the size classes of one allocator, on all threads. All
-/// threads share this state, which the macros of this crate define as a `static`.
+/// threads share this state, which is a `static` outside of models.
 ///
 /// Not public API: the macros expand to its name.
 #[doc(hidden)]
@@ -265,8 +266,7 @@ unsafe impl Sync for Family {}
 unsafe impl Send for Family {}
 
 #[cfg(not(ephemera_loom))]
-/// A family's thread-local: the pointers to the heaps from which the thread allocates. The macros
-/// of this crate define it.
+/// A family's thread-local: the pointers to the heaps from which the thread allocates.
 ///
 /// Not public API: the macros expand to its name.
 ///

@@ -84,7 +84,7 @@ impl<'w> Heaps<'w> {
         })
     }
 
-    /// Marks a heap that is about to get a unit. Only the holder of the record may call this.
+    /// Marks a heap that may be about to get a unit. Only the holder of the record may call this.
     #[inline]
     pub(super) fn mark_used(self, heap: usize) {
         let used = &self.first().used;
@@ -149,7 +149,7 @@ impl<'w> Heaps<'w> {
             let new = ThreadHeap::new(family.spec(heap), family.chunk_len(), family, record);
             // SAFETY: the memory has room for all heaps of the family.
             let place = unsafe { first.add(heap) };
-            // SAFETY: the place is aligned, and the caller has exclusive access to it.
+            // SAFETY: the place is aligned and in the new memory, which nothing else uses.
             unsafe { place.write(new) };
         }
         // SAFETY: T1: all heaps were just written, and the memory is never freed.

@@ -24,8 +24,8 @@ impl Tenant for PoolRecord {
 
     fn enter(&self) {}
 
-    /// Frees the thread's empty units, then resets its cells. After that, each free of this thread
-    /// is remote.
+    /// Trims the thread's record and place, then resets the thread's cells. After that, each free
+    /// of this thread is remote.
     fn leave(record: &'static Record<Self>) {
         lease_end::trim_record(record);
         scopes::trim_place(true);
@@ -44,8 +44,8 @@ impl Tenant for PoolRecord {
 
 impl Family {
     /// Frees this thread's empty units of the family, and those of the scopes that the thread is
-    /// in. Also publishes the thread's bundle, and frees the spans that the thread keeps and the
-    /// units that its ended scopes left.
+    /// in. Also publishes the thread's bundle, and frees the spans that the thread keeps. For
+    /// `PooledAllocator`, also frees the units that the thread's ended scopes left.
     pub fn trim(&'static self) {
         publish_own();
         if let Some(heaps) = (self.cell)().table() {

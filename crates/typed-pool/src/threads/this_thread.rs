@@ -16,7 +16,7 @@ pub(super) fn record() -> Option<&'static Record<PoolRecord>> {
     local::bound::<PoolRecord>()
 }
 
-/// Stores the thread's own table in the family's cell. The thread must not be in a scope.
+/// Stores the thread's own table in the family's cell. The cell must not name a scope's table.
 pub(super) fn remember(heaps: Heaps<'static>) {
     (heaps.family().cell)().set(Some(heaps));
 }

@@ -12,12 +12,12 @@
 //!
 //! The *gate* is a lock with a bounded wait. Only the thread at the gate removes items from the
 //! list, so an item on the list keeps its link. If the thread at the gate is preempted, other
-//! threads do not make new heaps: they take an unused item and leave it on the list.
+//! threads need not make new heaps: they take an unused item and leave it on the list.
 //!
 //! # Invariant
-//! **S5** An item is permanent memory. It has one user at a time. The user is the thread that made
-//! the item, changed the item's word from unused to in use, or took the item out of a place. An
-//! item is pushed only while it is on no list and in no place.
+//! **S5** An item is permanent memory. It has at most one user at a time. The user is the thread
+//! that made the item, changed the item's word from unused to in use, or took the item out of a
+//! place. An item is pushed only while it is on no list and in no place.
 
 use core::ptr;
 
@@ -56,7 +56,7 @@ const LISTED_IN_USE: usize = 2;
 /// The maximum number of items that a thread looks at while the gate is shut.
 const LOOKS: usize = if cfg!(ephemera_loom) { 2 } else { 64 };
 
-/// The words of an item that its list uses: its state, and its link.
+/// The words that a list uses in an item: the item's state and its link.
 #[derive(Debug)]
 pub(super) struct Listing<T> {
     word: AtomicUsize,
@@ -246,8 +246,8 @@ impl Users {
     /// Adds a user. The calling thread must be a user already.
     ///
     /// # Aborts
-    /// Aborts if there are more than `isize::MAX` users. A program that forgets references could
-    /// otherwise wrap the count, and the scope would end early.
+    /// Aborts if there are already more than `isize::MAX` users. A program that forgets references
+    /// could otherwise wrap the count, and the scope would end early.
     pub(super) fn add(&self) {
         if self.0.fetch_add(1, Ordering::Relaxed) > isize::MAX as usize {
             ephemera_prim::invariant::broken("a scope has too many references");

@@ -164,7 +164,8 @@ fn look_after(record: &Record<PoolRecord>) {
         }
     }
     // If the thread leases the record only for a moment, no later slow path frees the units that
-    // became empty here, so the release frees them. A scope keeps its empty units until it ends.
+    // became empty here, so the release frees them. The release of a scope's record does not,
+    // because a scope keeps empty units.
     if record.data().ledger().is_none() {
         record.data().rest.set(1);
     }

@@ -1,5 +1,5 @@
-//! Tests of the chain's internals: restarts, windows that rest, remembered refusals, and the marks
-//! (`head`, `low`, `frontier` and `probe`) that a merge moves.
+//! Tests of the chain's internals: restarts, windows that rest, remembered refusals, open regions,
+//! and the positions (`head`, `low`, `frontier` and `probe`) that a merge moves or forgets.
 
 #[cfg(all(feature = "std", not(miri)))]
 mod cost;
@@ -216,7 +216,7 @@ fn window_of_aligned_buffers_does_not_rest_if_they_are_freed_one_by_one() {
 }
 
 /// If a buffer does not fit between older ones, the head jumps to the frontier. A region right
-/// after the jump must not become the probe, because it is as old as the one at `low`.
+/// after the jump must not become the probe, because it is about as old as the one at `low`.
 #[test]
 #[cfg_attr(miri, ignore = "takes many buffers; the test of bursts runs this code under Miri")]
 fn window_of_mixed_sizes_does_not_rest_if_buffers_are_freed_one_by_one() {

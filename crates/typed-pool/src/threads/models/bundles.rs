@@ -8,7 +8,7 @@ use super::{Model, Sent, Thread, check};
 use crate::threads::bundle::{Bundle, model};
 use crate::threads::publish::publish_bundle;
 
-/// Starts a thread with a bundle, which frees these slots and then ends.
+/// Starts a thread that has a bundle, frees these slots and ends.
 fn free_on_a_thread_with_a_bundle<const N: usize>(model: &Model, slots: [Sent; N]) -> JoinHandle<()> {
     let there = model.clone();
     thread::spawn(move || {
@@ -22,7 +22,7 @@ fn free_on_a_thread_with_a_bundle<const N: usize>(model: &Model, slots: [Sent; N
     })
 }
 
-/// The second of three slots waits in a bundle, until the free of the third slot publishes it. At
+/// The second of three slots may wait in a bundle until the free of the third slot publishes it. At
 /// the same time, the owner drains its inbox.
 #[test]
 fn loom_a_bundle_is_published_during_a_drain() {
@@ -38,7 +38,7 @@ fn loom_a_bundle_is_published_during_a_drain() {
     });
 }
 
-/// The owner ends while a slot waits in the bundle of another thread. That thread publishes the
+/// The owner ends while a slot may wait in the bundle of another thread. That thread publishes the
 /// slot when it ends.
 #[test]
 fn loom_the_owner_ends_while_a_bundle_is_open() {

@@ -26,8 +26,8 @@ fn loom_a_unit_stays_until_both_groups_are_booked() {
     });
 }
 
-/// Remote frees to both groups are booked while a third slot is live. Each slot is allocated again
-/// by one user, after its last use.
+/// The owner books remote frees to both groups while a third slot is live. Each freed slot is
+/// reused at most once, and only after its last use.
 #[test]
 fn loom_slots_of_two_groups_are_reused() {
     check(|| {

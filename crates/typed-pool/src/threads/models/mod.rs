@@ -1,10 +1,10 @@
-//! Loom models of the protocol between threads. They run the real heaps, units and records. Each
-//! model has its own family and registry.
+//! Loom models of the protocol between threads. Except in `unused`, each model runs the real heaps,
+//! units and records, with its own family and registry.
 //!
-//! Each model ends with a check that all memory is freed. A lost unit leaves bytes on the account.
-//! A unit that is freed twice, or used after it was freed, trips its witness. Loom does not see
-//! accesses to raw memory, so a model gives each slot a witness, which the owner of the slot
-//! writes. `xtask/controls.toml` lists the orderings that each model needs.
+//! Each of these models ends with a check that all memory is freed. A lost unit leaves bytes on the
+//! account. A unit that is freed twice, or used after it was freed, trips its witness. Loom does
+//! not see accesses to raw memory, so a model gives each slot a witness, which the owner of the
+//! slot writes. `xtask/controls.toml` lists the orderings that each model needs.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -167,7 +167,7 @@ impl Model {
     /// Frees a slot as the drop of a box of `AnyPool` does.
     fn free_erased(&self, own: *const Record<PoolRecord>, slot: Sent) {
         self.touch(slot.0);
-        // SAFETY: a `Sent` has exclusive access to its slot, and frees it here.
+        // SAFETY: a `Sent` owns its slot, and frees it here. `own` is null or this thread's record.
         unsafe { remote::give_erased(own, slot.0, SLOT) };
     }
 
@@ -226,7 +226,8 @@ fn loom_two_remote_frees_in_one_unit_are_both_booked() {
     });
 }
 
-/// Two slots that other threads free are reused by one user each, only after their last use.
+/// Other threads free two slots. Each slot is reused at most once, and only after the freeing
+/// thread's last use of it.
 #[test]
 fn loom_freed_slots_are_reused_after_their_last_use() {
     check(|| {
@@ -291,7 +292,7 @@ fn loom_remote_frees_during_thread_exit_are_not_lost() {
     });
 }
 
-/// After thread exit, the last free drains the inbox, because the record has no holder.
+/// After thread exit, freeing threads drain the inbox, because the record has no holder.
 #[test]
 fn loom_a_push_to_a_record_without_a_holder_is_drained() {
     check(|| {
@@ -357,8 +358,7 @@ fn loom_a_new_thread_takes_over_the_record_of_an_ended_one() {
     });
 }
 
-/// Boxes of `AnyPool` are dropped by the owner, by a thread without a record, and during thread
-/// exit.
+/// A thread without a record drops a box of `AnyPool` while the owner drops another one and exits.
 #[test]
 fn loom_erased_boxes_find_their_owner() {
     check(|| {
@@ -374,7 +374,7 @@ fn loom_erased_boxes_find_their_owner() {
     });
 }
 
-/// Statistics walk the units while the owner frees a unit.
+/// A thread walks the units for statistics while their owner frees one.
 #[test]
 fn loom_statistics_walk_while_the_owner_frees_a_unit() {
     check(|| {

@@ -18,7 +18,7 @@ impl Model {
         purge_units(heaps.first(), IdleBy::Time);
     }
 
-    /// Starts a thread that frees a slot of this owner and then purges units of its heap.
+    /// Starts a thread that frees a slot of this owner and then purges units of the owner's heap.
     fn free_and_purge(&self, slot: Sent, owner: &Thread<'_>) -> thread::JoinHandle<()> {
         let (there, record) = (self.clone(), owner.record_to_send());
         thread::spawn(move || {
@@ -65,8 +65,8 @@ fn loom_a_unit_is_purged_while_its_owner_takes_it_from_the_queue() {
     });
 }
 
-/// The owner frees a slot and ends, while another thread frees the other slot and purges the
-/// unit.
+/// The owner frees one slot of a unit and ends, while another thread frees the other slot and
+/// purges the unit.
 #[test]
 fn loom_a_unit_is_purged_after_its_owners_last_use_of_it() {
     check(|| {
@@ -103,7 +103,7 @@ fn loom_a_unit_is_purged_after_the_last_use_by_other_threads() {
 }
 
 /// The owner ends while another thread frees slots of both groups of a unit and purges the unit. An
-/// owner that books only one group abandons the unit.
+/// owner that books only one group may abandon the unit.
 #[test]
 fn loom_a_unit_is_purged_while_its_thread_exits() {
     check(|| {
