@@ -238,7 +238,8 @@ fn cached_spans_leave_while_other_blocks_come_and_go() {
 #[test]
 fn a_refusal_by_the_system_loses_nothing_and_the_next_call_succeeds() {
     take_turn();
-    /// Allocates and grows blocks of every kind, and adds the number of refusals to `refused`.
+    /// Allocates, grows and frees blocks of every kind, and adds the number of refusals to
+    /// `refused`.
     fn work(refused: &mut usize) {
         let sizes = [1, 32 << 10, 200_000, 1 << 20, 3 << 20, 40 << 20];
         let mut blocks = Vec::new();
@@ -293,14 +294,31 @@ fn a_refusal_by_the_system_loses_nothing_and_the_next_call_succeeds() {
     assert!(refused > 5, "all calls were refused");
     pages::purge();
     assert_eq!(pages::usage().bytes_live, idle.bytes_live);
-    // A later free unmaps mappings that the system refused to unmap.
-    drop(Owned::new(layout(64 << 20, 8)));
-    pages::purge();
     assert!(
         pages::usage().bytes_mapped <= idle.bytes_mapped + (38 << 20),
         "{idle:?}, then {:?}",
         pages::usage()
     );
+}
+
+#[test]
+fn mappings_that_the_system_refused_to_unmap_leave_with_the_next_purge() {
+    take_turn();
+    pages::set_cache(0);
+    pages::purge();
+    let before = pages::usage();
+    let blocks: Vec<_> = (2..6).map(|size| Owned::new(layout(size << 20, 8)).unwrap()).collect();
+    pages::refuse_call(usize::MAX);
+    drop(blocks);
+    pages::purge();
+    pages::refuse_call(0);
+    let refused = pages::usage();
+    assert!(refused.bytes_mapped >= before.bytes_mapped + (14 << 20), "{refused:?}");
+    assert!(refused.bytes_cached >= before.bytes_cached + (14 << 20), "{refused:?}");
+    pages::purge();
+    let now = pages::usage();
+    assert_eq!((now.bytes_mapped, now.bytes_cached), (before.bytes_mapped, before.bytes_cached));
+    pages::set_cache(pages::CACHE);
 }
 
 #[test]

@@ -2,29 +2,27 @@
 //! own mapping.
 //!
 //! The length of a mapping follows from the size of its block, so that a free can compute it. There
-//! are eight lengths for each doubling of the size. A block that grows within one length thus stays
-//! where it is, and a freed mapping fits the next block of a similar size. Nothing touches the
-//! bytes after the block, although an earlier block may have written them.
+//! are at most eight lengths for each doubling of the size. A block that grows within one length
+//! thus stays where it is, and a freed mapping fits the next block of a similar size. Nothing
+//! touches the bytes after the block. They may still hold the content of an earlier block.
 //!
 //! Slots keep a few freed mappings. A thread claims a slot with a compare-exchange, and skips a
-//! slot that another thread has claimed. If the operating system refuses to unmap a mapping, the
-//! calling thread purges the mapping's pages and adds the mapping to a list. Later frees of
-//! mappings try again to unmap it.
+//! slot that another thread has claimed. If the operating system refuses to unmap a mapping, a
+//! thread purges its pages and puts the mapping into a slot.
 
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::{budget, os};
-use crate::sync::push;
 
 /// The number of slots. Each slot keeps at most one freed mapping.
-const SLOTS: usize = 16;
+pub(super) const SLOTS: usize = 16;
 
 const EMPTY: usize = 0;
 const BUSY: usize = 1;
 const FULL: usize = 2;
 
-/// A place for one freed mapping.
+/// A slot of the cache of freed mappings.
 struct Slot {
     state: AtomicUsize,
     block: AtomicPtr<u8>,
@@ -46,21 +44,6 @@ static KEPT: [Slot; SLOTS] = [const { Slot::new() }; SLOTS];
 /// starts.
 static OLDEST: AtomicUsize = AtomicUsize::new(0);
 
-/// The first of the mappings that the operating system refused to unmap.
-static STUCK: AtomicPtr<Stuck> = AtomicPtr::new(ptr::null_mut());
-
-/// Whether a thread is taking mappings from [`STUCK`].
-static RETRYING: AtomicBool = AtomicBool::new(false);
-
-/// The number of mappings of [`STUCK`] that one free tries to unmap.
-const RETRIES: usize = 2;
-
-/// The list node at the start of a mapping that the operating system refused to unmap.
-struct Stuck {
-    next: *mut Stuck,
-    len: usize,
-}
-
 impl Slot {
     const fn new() -> Self {
         Self {
@@ -80,7 +63,7 @@ impl Slot {
     /// Releases the claim, and leaves the slot in this state.
     fn leave(&self, state: usize) {
         // ORDERING: Release. Pairs with the Acquire in `Slot::claim`. Publishes: the slot's words,
-        // and all accesses to its mapping by its last user.
+        // and all earlier accesses to the mapping.
         self.state.store(state, Ordering::Release);
     }
 
@@ -134,8 +117,9 @@ pub(super) const fn len_for(size: usize) -> Option<usize> {
     size.checked_next_multiple_of(if eighth > os::GRAIN { eighth } else { os::GRAIN })
 }
 
-/// Allocates a mapping of `len` bytes. If `zeroed`, the mapping is always a new one. Returns the
-/// mapping, and whether all of its bytes are zero. Returns `None` if the operating system refuses.
+/// Allocates a mapping of `len` bytes, aligned to `align`. If `zeroed`, the mapping is always a new
+/// one. Returns the mapping, and whether all of its bytes are known to be zero. Returns `None` if
+/// the operating system refuses.
 pub(super) fn allocate(len: usize, align: usize, zeroed: bool) -> Option<(NonNull<u8>, bool)> {
     if !zeroed {
         let kept = KEPT.iter().find_map(|slot| slot.take(|at, has| has == len && at % align == 0));
@@ -155,7 +139,6 @@ pub(super) fn allocate(len: usize, align: usize, zeroed: bool) -> Option<(NonNul
 /// # Safety
 /// The mapping came from [`allocate`] or [`resize`] with this length, and nothing uses it any more.
 pub(super) unsafe fn free(block: NonNull<u8>, len: usize) {
-    retry_stuck();
     let fits = budget::has_room(len);
     // Count before the mapping is in a slot: from then on, another thread may take it.
     budget::freed(len, fits);
@@ -166,44 +149,50 @@ pub(super) unsafe fn free(block: NonNull<u8>, len: usize) {
         budget::uncached(len);
     }
     budget::left(len);
-    // SAFETY: the caller gives up the mapping.
-    unsafe { unmap(block, len) };
+    // SAFETY: the caller gives up the mapping, which is in no slot.
+    let _unmapped = unsafe { unmap(block, len) };
 }
 
-/// Unmaps one of the kept mappings. Returns whether it found one.
+/// Unmaps one of the kept mappings. Returns `false` if it found none, or one that the operating
+/// system refused to unmap.
 pub(super) fn unmap_one() -> bool {
     let start = OLDEST.fetch_add(1, Ordering::Relaxed);
     let slots = (0..SLOTS).map(|at| &KEPT[(start + at) % SLOTS]);
     unmap_first(slots)
 }
 
-/// Unmaps a mapping that has been in its slot for [`LOOKS`] looks. Returns whether it found one.
+/// Unmaps a mapping that has been in its slot for [`LOOKS`] looks. Returns `false` if it found none,
+/// or one that the operating system refused to unmap.
 pub(super) fn unmap_idle(look: usize) -> bool {
     unmap_first(KEPT.iter().filter(|slot| slot.is_idle(look)))
 }
 
-/// Unmaps the mapping of the first of these slots that contains one. Returns whether it found one.
+/// Unmaps the mapping of the first of these slots that contains one. Returns `false` if it found
+/// none, or one that the operating system refused to unmap.
 fn unmap_first(mut slots: impl Iterator<Item = &'static Slot>) -> bool {
     let Some((block, len)) = slots.find_map(|slot| slot.take(|_, _| true)) else { return false };
     budget::uncached(len);
-    budget::decayed(len);
-    // SAFETY: the mapping was in a slot, so nothing uses it.
-    unsafe { unmap(block, len) };
-    true
+    // SAFETY: this thread took the mapping out of its slot, so nothing else uses the mapping.
+    let unmapped = unsafe { unmap(block, len) };
+    if unmapped {
+        budget::decayed(len);
+    }
+    unmapped
 }
 
 /// Changes the length of a mapping from `old` to `new` bytes. The mapping may move if `may_move`
 /// allows it. The bytes after the old length are zero. Returns the start of the mapping, or returns
-/// `None` and leaves the mapping as it is if the operating system refuses.
+/// `None` and leaves the mapping as it is if the operating system refuses or has no such call.
 ///
 /// # Safety
 /// The mapping came from [`allocate`] or [`resize`] with length `old` and belongs to the caller.
+/// `new` is a multiple of [`os::GRAIN`] and not zero.
 pub(super) unsafe fn resize(
     block: NonNull<u8>,
     (old, new): (usize, usize),
     may_move: bool,
 ) -> Option<NonNull<u8>> {
-    // SAFETY: the caller owns the mapping.
+    // SAFETY: the caller owns the whole mapping, and `new` is a multiple of the grain and not zero.
     let moved = unsafe { os::remap(block, (old, new), may_move) }?;
     if new > old {
         budget::allocated(new - old, false);
@@ -215,64 +204,25 @@ pub(super) unsafe fn resize(
     Some(moved)
 }
 
-/// Unmaps a mapping. If the operating system refuses, purges it and adds it to [`STUCK`].
+/// Unmaps a mapping and returns `true`. If the operating system refuses, purges the mapping, puts
+/// it into a slot, and returns `false`: a later look or search tries again. If all slots are full,
+/// the addresses of the mapping stay in use until the process ends.
 ///
 /// # Safety
-/// Nothing uses the mapping any more, and it is in no slot.
-unsafe fn unmap(block: NonNull<u8>, len: usize) {
-    // SAFETY: the caller gives up the mapping.
+/// The `len` bytes are a whole mapping of this module. Nothing uses it any more, and it is in no
+/// slot.
+unsafe fn unmap(block: NonNull<u8>, len: usize) -> bool {
+    // SAFETY: the caller gives up the whole mapping.
     if unsafe { os::unmap(block, len) } {
         budget::unmapped(len);
-        return;
+        return true;
     }
     // SAFETY: the caller gives up the mapping. If the system refuses this call too, the pages stay.
     let _ = unsafe { os::purge(block, len) };
-    let stuck = block.cast::<Stuck>();
-    // SAFETY: a mapping is longer than a `Stuck` and aligned for it, and nothing else uses it.
-    unsafe { stuck.write(Stuck { next: ptr::null_mut(), len }) };
-    // ORDERING: Release. Pairs with the Acquire in `retry_stuck`. Publishes: the mapping's first
-    // bytes.
-    push(&STUCK, stuck.as_ptr(), None, Ordering::Release, |below| {
-        // SAFETY: no other thread knows this mapping yet.
-        unsafe { (*stuck.as_ptr()).next = below };
-    });
-}
-
-/// Tries to unmap a few of the mappings that the operating system refused to unmap.
-///
-/// Only one thread at a time takes mappings from the list, so the first mapping cannot leave and
-/// return between the load of its link and the exchange (the ABA problem). In a child that was
-/// forked during a retry, no mapping ever leaves the list.
-fn retry_stuck() {
-    // ORDERING: Acquire. Pairs with the Release in `retry_stuck`: the last thread that retried has
-    // finished.
-    if STUCK.load(Ordering::Relaxed).is_null() || RETRYING.swap(true, Ordering::Acquire) {
-        return;
+    // Count before the mapping is in a slot: from then on, another thread may take it.
+    budget::cached_again(len);
+    if !KEPT.iter().any(|slot| slot.put(block, len)) {
+        budget::uncached(len);
     }
-    for _ in 0..RETRIES {
-        let Some((block, len)) = pop_stuck() else { break };
-        // SAFETY: nothing uses the mapping any more, and it is in no slot. If the system refuses
-        // again, `unmap` puts the mapping back on the list.
-        unsafe { unmap(block, len) };
-    }
-    // ORDERING: Release. Pairs with the Acquire in `retry_stuck`. Publishes: this thread's changes
-    // of the list.
-    RETRYING.store(false, Ordering::Release);
-}
-
-/// Takes the first mapping from the list, and returns its address and length, or `None` if the list
-/// is empty. Only the thread that set `RETRYING` may call this.
-fn pop_stuck() -> Option<(NonNull<u8>, usize)> {
-    // ORDERING: Acquire. Pairs with the Release in `unmap`.
-    let mut stuck = NonNull::new(STUCK.load(Ordering::Acquire))?;
-    loop {
-        // SAFETY: only this thread takes mappings from the list, and their first bytes are
-        // complete.
-        let Stuck { next, len } = unsafe { stuck.read() };
-        // ORDERING: Acquire. Pairs with the Release in `unmap`.
-        match STUCK.compare_exchange(stuck.as_ptr(), next, Ordering::Acquire, Ordering::Acquire) {
-            Ok(_) => return Some((stuck.cast(), len)),
-            Err(now) => stuck = NonNull::new(now)?,
-        }
-    }
+    false
 }

@@ -14,21 +14,21 @@ use super::{budget, mapping, os};
 /// The smallest supported page size, in bytes. A moved mapping has at least this alignment.
 const PAGE: usize = 4 << 10;
 
-/// The number of cached spans or mappings that each free purges or unmaps while the cache exceeds
-/// its bound. A free of a large block purges or unmaps more of them ([`shed_excess`]).
+/// The number of cached spans or mappings that a free may purge or unmap while the cache exceeds
+/// its bound. A free of a large block may purge or unmap more of them ([`shed_excess`]).
 const PURGES: usize = 2;
-/// The number of searches in a row that may find nothing before a caller gives up. One search
-/// visits a few directories of each table, or meets a span that the system refuses to purge.
+/// The number of searches in a row that may fail before a caller gives up. One search visits a few
+/// directories of each table, and tries to purge at most one span of each table.
 const MISSES: usize = 64;
 
-/// The number of searches for cached memory so far, which selects the table in which the next
-/// search starts.
+/// The number of searches for cached memory so far, which selects the table, or the mappings, where
+/// the next search starts.
 static HAND: AtomicUsize = AtomicUsize::new(0);
 
 /// The number of looks for unused memory so far.
 static LOOKS: AtomicUsize = AtomicUsize::new(0);
 
-/// Allocates a block, and returns it and whether all of its bytes are zero.
+/// Allocates a block, and returns it and whether all of its bytes are known to be zero.
 ///
 /// If the operating system refuses, the function purges and unmaps all cached memory, and tries
 /// again. If that also fails, it returns `None`.
@@ -73,7 +73,8 @@ pub(super) unsafe fn free(block: NonNull<u8>, layout: Layout) {
         }
         None => {
             let len = mapping::len_for(layout.size()).unwrap_or(0);
-            // SAFETY: a block without a span is a mapping, whose length follows from its size.
+            // SAFETY: the caller gives up the block. Without a span, it is a mapping, whose length
+            // follows from its size.
             unsafe { mapping::free(block, len) };
             len
         }
@@ -86,8 +87,9 @@ pub(super) unsafe fn free(block: NonNull<u8>, layout: Layout) {
 
 /// Purges cached spans and unmaps cached mappings while the cache exceeds its bound, after `freed`
 /// bytes ceased to be in use. The bound has fallen by at most an eighth of these bytes, and each
-/// purge may lower the rise of the bound. So up to one span or mapping for each [`SPAN_MIN`] of
-/// these bytes leaves the cache, or [`PURGES`] if that is more.
+/// purge may lower the rise of the bound. So the function purges or unmaps up to one span or
+/// mapping for each [`SPAN_MIN`] by which the bound has fallen or may fall, or up to [`PURGES`] if
+/// that is more.
 fn shed_excess(freed: usize) {
     let fallen = if weakened!("large_frees_purge_little") { 0 } else { freed / budget::SHARE };
     let rise = if fallen > PURGES * SPAN_MIN { budget::rise() } else { 0 };
@@ -209,7 +211,9 @@ pub(super) fn purge() {
     if !weakened!("purge_leaves_threads") {
         SpanCache::listed().for_each(SpanCache::clear);
     }
-    while mapping::unmap_one() {}
+    for _ in 0..mapping::SLOTS {
+        mapping::unmap_one();
+    }
     for table in &TABLES {
         table.unmap_empty();
         table.each_dirty(purge_span);
@@ -250,7 +254,8 @@ pub(super) unsafe fn grow(block: NonNull<u8>, old: Layout, new: Layout) -> Optio
     if !aligned && new.align() > PAGE {
         return None;
     }
-    // SAFETY: a block without a span is a mapping, whose length follows from its size.
+    // SAFETY: the caller's block has no span, so it is a mapping, whose length follows from its
+    // size. `len_for` returns multiples of the grain, and `new` is not empty.
     let moved = unsafe { mapping::resize(block, lens, new.align() <= PAGE) }?;
     Some((moved, lens.0))
 }
@@ -272,7 +277,8 @@ pub(super) unsafe fn shrink(block: NonNull<u8>, old: Layout, new: Layout) -> boo
     match (mapping::len_for(old.size()), mapping::len_for(new.size())) {
         (Some(old), Some(new)) if old == new => true,
         (Some(old), Some(new)) => {
-            // SAFETY: a block without a span is a mapping, whose length follows from its size.
+            // SAFETY: the caller's block has no span, so it is a mapping, whose length follows from
+            // its size. `len_for` returns multiples of the grain, and `new` is not zero.
             let shrunk = unsafe { mapping::resize(block, (old, new), false) }.is_some();
             if shrunk {
                 shed_excess(old - new);
@@ -283,8 +289,8 @@ pub(super) unsafe fn shrink(block: NonNull<u8>, old: Layout, new: Layout) -> boo
     }
 }
 
-/// Returns whether a block that shrinks to `new` should move: whether a span can serve `new` and is
-/// smaller than the block's span or mapping.
+/// Returns whether a block that shrinks to `new` should move: whether a span can serve `new`, and
+/// the block has a larger span or its own mapping.
 ///
 /// # Safety
 /// `block` is a live block of the caller.
