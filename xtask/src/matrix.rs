@@ -43,8 +43,7 @@ const CRATES: [Crate; 5] = [
     Crate { dir: "typed-pool", ..ALLOCATOR },
 ];
 
-/// The row of `testkit`, which must build wherever the library crates do, even without 64-bit
-/// atomics.
+/// The row of `testkit`, which must build even without 64-bit atomics.
 const TESTKIT: MatrixCell =
     MatrixCell { compiler: Compiler::Pinned, act: Act::Check, features: &[""], target: TARGETS[2] };
 

@@ -39,9 +39,9 @@ const STRICT: &str = "-Zmiri-strict-provenance -Zmiri-symbolic-alignment-check";
 /// 14 to 23 % longer.
 const QUICK: &str = "-Zmiri-provenance-gc=1000";
 
-/// The flags of the search with seeds: more preemptions and more spurious failures of weak
-/// exchanges. In addition, no thread reuses another thread's address, since that would order the
-/// two threads and hide races.
+/// The flags of the search with seeds: more preemptions than by default, and spurious failures of
+/// four in five weak exchanges. In addition, no thread reuses another thread's address, since that
+/// would order the two threads and hide races.
 const CONCURRENT: &str = "-Zmiri-preemption-rate=0.05 -Zmiri-address-reuse-cross-thread-rate=0 \
     -Zmiri-compare-exchange-weak-failure-rate=0.8";
 

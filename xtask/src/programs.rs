@@ -1,5 +1,5 @@
 //! `cargo xtask bench --programs`: runs third-party programs over each general allocator.
-//! `--scopes` runs a service with a scope for each request.
+//! `--scopes` measures the operations of a scope, and a service with a scope for each request.
 //!
 //! Some programs are linked with each allocator. Others are installed on the system and run over a
 //! preloaded library. Each run of a program is a separate process. A round runs every program over
@@ -30,7 +30,7 @@ mod rounds;
 mod scopes;
 
 /// Runs `bench --programs` or `bench --scopes`. Returns `false` if a contender of `--programs`
-/// failed a program.
+/// failed a program or computed a different result.
 #[cfg(target_os = "linux")]
 pub(crate) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {
     if options.processes.scopes { scopes::main(ws, options) } else { rounds::main(ws, options) }

@@ -1,4 +1,4 @@
-//! Runs child processes: prints each command in a form that can be pasted into a shell, streams or
+//! Runs child processes: prints commands in a form that can be pasted into a shell, streams or
 //! captures the output, and stops a child that exceeds a time limit.
 
 use core::cell::{Cell, RefCell};
@@ -19,9 +19,9 @@ use crate::progress::Spinner;
 /// The time at which xtask stops its running child processes. `ci` sets it once.
 static DEADLINE: OnceLock<Instant> = OnceLock::new();
 
-/// Variables that `cargo run` sets for xtask itself. Children do not inherit them: another
-/// toolchain would use the wrong values, and build scripts that read them would run again in each
-/// build.
+/// Variables that cargo sets for the processes that it starts, such as xtask. Children of xtask do
+/// not inherit them: another toolchain would use the wrong values, and build scripts that read them
+/// would run again in each build.
 const OURS: [&str; 9] = [
     "CARGO",
     "CARGO_MANIFEST_DIR",

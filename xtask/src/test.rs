@@ -1,4 +1,4 @@
-//! `cargo xtask test`: runs the everyday tests of a change. `ci` runs all tests.
+//! `cargo xtask test`: runs the everyday tests of a change. `ci` runs more.
 
 use anyhow::Result;
 use clap::Args;

@@ -25,7 +25,7 @@ pub struct Measured {
 pub enum Broken {
     /// The log cannot be read.
     Unreadable(io::Error),
-    /// The log ends before the program's last mark, or without its number of operations.
+    /// The log ends before the program's last mark, or without the number of operations.
     Short,
 }
 

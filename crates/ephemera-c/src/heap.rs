@@ -31,7 +31,7 @@ mod cell {
     pub(super) fn this() -> ThisCell {
         let cell: *mut FamilyCell;
         // SAFETY: `fs:[0]` holds the thread pointer, and the global offset table holds the
-        // thread-local's distance from it. Neither changes while the thread runs.
+        // thread-local's offset from that pointer. Neither value changes while the thread runs.
         unsafe {
             asm!(
                 "mov {cell}, qword ptr fs:[0]",
@@ -43,7 +43,7 @@ mod cell {
         }
         // SAFETY: a thread-local is not at address null.
         let cell = unsafe { NonNull::new_unchecked(cell) };
-        // SAFETY: T3: the cell is this thread's own, and lives as long as the thread.
+        // SAFETY: T3: the cell is this thread's own. No caller keeps the pointer after its call.
         unsafe { ThisCell::new(cell) }
     }
 }

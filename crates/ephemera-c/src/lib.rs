@@ -106,10 +106,10 @@ extern "C" fn calloc_slowly(count: usize, size: usize) -> *mut c_void {
 /// `block` is null or a live block of this library, and nothing uses it after this call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free(block: *mut c_void) {
-    // SAFETY: the caller passes null or a live block.
+    // SAFETY: the caller passes null or a live block, which nothing uses after this call.
     if !unsafe { sized::free_quickly(block.cast()) } {
         // SAFETY: the call above did not free the block, so the pointer is still null or a live
-        // block.
+        // block. Nothing uses the block after this call.
         unsafe { free_slowly(block) };
     }
 }
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
 #[inline(never)]
 unsafe extern "C" fn free_slowly(block: *mut c_void) {
     if let Some(block) = NonNull::new(block.cast()) {
-        // SAFETY: the caller passes a live block.
+        // SAFETY: the caller passes a live block, which nothing uses after this call.
         unsafe { sized::free(block) };
     }
 }
@@ -139,11 +139,11 @@ unsafe extern "C" fn free_slowly(block: *mut c_void) {
 pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
     let Some(block) = NonNull::new(block.cast()) else { return malloc(size) };
     if size == 0 {
-        // SAFETY: the caller passes a live block.
+        // SAFETY: the caller passes a live block, which nothing uses after this call.
         unsafe { sized::free(block) };
         return ptr::null_mut();
     }
-    // SAFETY: the caller passes a live block.
+    // SAFETY: the caller passes a live block, and does not use it after a call that moves it.
     or_null(unsafe { sized::reallocate(block, size) })
 }
 
@@ -156,7 +156,8 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void {
     match count.checked_mul(size) {
-        // SAFETY: the caller passes null or a live block.
+        // SAFETY: the caller passes null or a live block, and does not use it after a call that
+        // frees or moves it.
         Some(bytes) => unsafe { realloc(block, bytes) },
         None => or_null(None),
     }

@@ -10,8 +10,8 @@
 //! # Invariant
 //!
 //! * **C1** A block is allocated with exactly the layout that [`find`] returns for it, except that
-//!   the size of a slot may be smaller than its stride. Every free therefore passes a layout of the
-//!   block's class to the allocator.
+//!   a slot may have a smaller size and a larger alignment. Every free therefore passes a layout of
+//!   the block's class to the allocator.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -241,7 +241,7 @@ pub(crate) unsafe fn free(block: NonNull<u8>) {
     if !live::leave(block) && !reserve::is_live(block) {
         not_a_block();
     }
-    // SAFETY: the caller passes a live block.
+    // SAFETY: the caller passes a live block, which nothing uses after this call.
     unsafe { release(block) };
 }
 
@@ -255,7 +255,7 @@ unsafe fn release(block: NonNull<u8>) {
     match unsafe { slot_layout(block) } {
         // SAFETY: the block is live and has this layout (C1).
         Some(layout) => unsafe { Heap.deallocate(block, layout) },
-        // SAFETY: the caller passes a live block.
+        // SAFETY: the caller passes a live block, which nothing uses after this call.
         None => unsafe { release_other(block) },
     }
 }

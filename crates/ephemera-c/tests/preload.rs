@@ -1,5 +1,5 @@
-//! Tests that programs of the system print the same output with and without this library
-//! preloaded.
+//! Tests of programs that use this library. Programs of the system must print the same output as
+//! without it. Other programs call its functions, also with bad pointers.
 #![cfg(all(target_os = "linux", target_pointer_width = "64", not(any(miri, ephemera_loom))))]
 
 use std::io::Write;
@@ -372,7 +372,8 @@ fn every_double_free_and_foreign_pointer_ends_the_process_with_a_message() {
     ]);
 }
 
-/// The heap's thread-local has a fixed offset, for which the C library keeps a reserve.
+/// The heap's thread-local then lies in a reserve that the C library keeps for thread-locals with a
+/// fixed offset.
 #[test]
 fn a_running_program_can_load_the_library() {
     let script = "

@@ -1,5 +1,6 @@
-//! The common parts of measurements: statistics, the counters of a process, lanes of work, progress
-//! bars, tables, pictures, HTML pages, and the types of `summary.json` and `icount.json`.
+//! The common parts of measurements: statistics, facts about the host, the counters of a process,
+//! lanes of work, progress bars, tables, pictures, HTML pages, and the types of `summary.json` and
+//! `icount.json`.
 //!
 //! `bench-harness`, `trace` and `xtask` use this crate, which does not depend on an allocator and
 //! builds in seconds.

@@ -28,8 +28,8 @@ pub fn page(title: &str, body: &str) -> String {
     )
 }
 
-/// Returns the environment of templates. It escapes texts as [`escaped`] does in a template whose
-/// name ends in `.html`, unless the template marks a text as `safe`. The function `table` is
+/// Returns the environment of templates. In a template whose name ends in `.html`, it escapes texts
+/// as [`escaped`] does, unless the template marks a text as `safe`. The function `table` is
 /// [`table`], `piped` is [`piped`], and `lines` returns a table as lines for a terminal, with a
 /// line of dashes below the head. A line that has only a statement leaves no line in the output.
 ///

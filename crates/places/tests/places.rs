@@ -104,7 +104,7 @@ fn a_stack_overflow_is_reported_and_ends_the_process() {
 
 /// The blocks that the exit handler and [`after_the_handlers`] free.
 static LAST: [AtomicPtr<Vec<String>>; 2] = [const { AtomicPtr::new(ptr::null_mut()) }; 2];
-/// Whether this process is the child of the test of exit handlers.
+/// Whether this process is the child that tests the exit handlers.
 static EXITS: AtomicBool = AtomicBool::new(false);
 
 /// Frees the blocks that `place` points at, and prints `text` if their content is right.

@@ -91,7 +91,7 @@ macro_rules! recording_heap {
     };
 }
 
-/// Passes a block through all six methods, and checks its bytes after each.
+/// Calls all six methods, and checks the bytes of the blocks.
 fn walk_through_all_methods(allocator: &impl Allocator) {
     let bytes = |size| Layout::from_size_align(size, 8).expect("a small layout");
     let byte = |block: NonNull<[u8]>, at: usize| {
@@ -135,8 +135,8 @@ fn walk_through_all_methods(allocator: &impl Allocator) {
 const CALLS: [&str; 7] =
     ["allocate", "grow", "grow_zeroed", "shrink", "deallocate", "allocate_zeroed", "deallocate"];
 
-/// Checks that a newtype returns the refusals of its inner allocator. Calls each method that can
-/// fail with a layout that a `Recording` refuses.
+/// Checks that a newtype returns the refusals of its inner allocator. Calls each fallible method
+/// with a layout that a `Recording` refuses.
 fn all_refusals_arrive(allocator: &impl Allocator) {
     let small = Layout::new::<u64>();
     let large = Layout::from_size_align(MOST + 1, 8).expect("a small layout");

@@ -9,7 +9,8 @@ use std::thread;
 
 use ephemera_prim::local::{Gone, at_exit, end_threads_by_key};
 
-/// The names of the hooks and destructors that ran at thread exit, in order.
+/// The events of a thread exit, in order: destructors, hooks, and "gone" if a hook could not
+/// register itself again.
 static SAID: Mutex<Vec<&str>> = Mutex::new(Vec::new());
 
 fn say(what: &'static str) {

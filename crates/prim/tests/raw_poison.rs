@@ -1,5 +1,6 @@
 //! Tests that the tools report the use of poisoned memory: a child process reads a poisoned byte,
-//! and the tool must report it. Each test belongs to one setting of `ephemera_poison`:
+//! and the tool must report it. The test of each tool needs that tool's setting of
+//! `ephemera_poison`:
 //!
 //! ```text
 //! RUSTFLAGS='-Zsanitizer=address --cfg ephemera_poison="asan"' \

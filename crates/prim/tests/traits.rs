@@ -89,8 +89,8 @@ fn an_empty_block() -> NonNull<u8> {
     NonNull::<u64>::dangling().cast()
 }
 
-// SAFETY: all blocks are empty, so nothing reads or writes them. Their address is a multiple of
-// every alignment that the tests request.
+// SAFETY: this breaks the contract, because all blocks are empty, but nothing reads or writes them.
+// Their address is a multiple of every alignment that the tests request.
 impl_allocator!(unsafe impl['a, T: Copy] for Recorder<'a, T> where T: Send + 'a);
 
 /// A type without generics or bounds, which refuses every request.
@@ -124,7 +124,8 @@ impl Refusing {
 // SAFETY: the type never hands out a block.
 impl_allocator!(unsafe impl[] for Refusing);
 
-/// Calls all six methods of one trait and checks which inherent method ran.
+/// Calls all six methods of one trait. Checks which inherent method ran, and that refusals are
+/// returned.
 macro_rules! methods_arrive_as_themselves {
     ($name:ident, $($allocator:ident)::+, $($error:ident)::+) => {
         #[test]

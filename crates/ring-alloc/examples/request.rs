@@ -26,7 +26,7 @@ const REQUEST: &str = "\
     \n\
     two crates of apples, one of pears, and a note that says when to deliver them";
 
-/// A parsed request. Its tables are in memory from the allocator `A`.
+/// A parsed request. Both collections are in memory from the allocator `A`.
 struct Request<'r, A: Allocator> {
     headers: HashMap<&'r str, &'r str, DefaultHashBuilder, A>,
     words: Vec<&'r str, A>,

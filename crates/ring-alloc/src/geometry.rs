@@ -1,6 +1,6 @@
 //! Defines the class of each layout, and the size of the chunks of each class.
 //!
-//! The class of a block depends only on its layout, not on the state of the heap, because it
+//! The class of a block depends only on its layout, not on the state of the heap, because the class
 //! determines the mask with which a free finds the chunk from the block's address.
 #![forbid(unsafe_code)]
 
@@ -26,7 +26,8 @@ pub(crate) const SLACK: usize = 16;
 /// All sizes and alignments are in bytes. Chunk sizes and alignments are powers of two, and a chunk
 /// has at most 1 MiB. `SMALL_MAX` is at most `MEDIUM_MAX`, and `SMALL_ALIGN` at most
 /// `MEDIUM_ALIGN`. The largest block of a class, aligned to the largest alignment of that class,
-/// must fit into an empty chunk after the header. The compiler checks these rules.
+/// must fit into an empty chunk between the header and the last 16 bytes, which stay unused. The
+/// compiler checks these rules.
 ///
 /// # Examples
 ///
@@ -119,7 +120,7 @@ impl ChunkClass {
         self as usize
     }
 
-    /// Returns the size and alignment of the chunks of this class.
+    /// Returns the alignment of the chunks of this class, which is their size plus [`SLACK`].
     #[inline]
     pub(crate) const fn chunk_size<G: Geometry>(self) -> usize {
         match self {
@@ -169,8 +170,8 @@ pub(crate) const fn check<G: Geometry>(header: usize) {
 const LARGEST_CHUNK: usize = 1 << 20;
 
 /// Returns whether a block of `max` bytes fits into an empty chunk of `chunk` bytes, at the first
-/// multiple of `align` after the header. The first two comparisons keep the sum from wrapping
-/// around in builds without overflow checks.
+/// multiple of `align` after the header and before the slack. The first two comparisons keep the
+/// sum from wrapping around in builds without overflow checks.
 const fn fits(header: usize, align: usize, max: usize, chunk: usize) -> bool {
     align <= chunk && max <= chunk && header.next_multiple_of(align) + max + SLACK <= chunk
 }

@@ -45,8 +45,8 @@
 //! # How memory is returned
 //!
 //! * *Automatically*: besides the *front* of a class (the chunk that blocks are allocated from),
-//!   each ring or thread keeps up to 4 empty chunks of that class and frees all others. At its
-//!   exit, a thread frees all of its empty chunks.
+//!   each ring or thread by default keeps up to 4 empty chunks of that class and frees all others.
+//!   At its exit, a thread frees all of its empty chunks.
 //! * *After a hand-over*: if other threads free many blocks that a thread allocated from
 //!   [`OneRingAlloc`], the heap of that thread grows to 2 MiB of small chunks. The chunks that the
 //!   other threads emptied then rest until their cache lines have left the caches of the other
@@ -60,11 +60,11 @@
 //! A chunk belongs to one thread, its owner. If another thread frees the last block of the chunk,
 //! the owner reuses or frees the chunk when it needs a new front, trims or exits. If the owner has
 //! needed no new front for 100 ms, other threads return the chunk's pages to the operating system.
-//! The number of waiting chunks bounds the number of their slow paths, remote frees and clock ticks
-//! until then. They return the pages earlier if they free more than 4 MiB of the owner's chunks in
-//! that time (or more than a higher bound, after repeated bursts). The memory therefore leaves the
-//! process even if the owner never runs again, except for two pages of each such chunk, the owner's
-//! fronts, and the empty chunks that it keeps for reuse.
+//! They do so within a bounded number of their slow paths, remote frees and clock ticks. The bound
+//! grows with the number of chunks that wait. Other threads return the pages earlier if, within the
+//! 100 ms, they free blocks in more than 4 MiB of the owner's chunks (more after repeated bursts).
+//! The memory therefore leaves the process even if the owner never runs again, except for two pages
+//! of each such chunk, the owner's fronts, and the empty chunks that the owner keeps for reuse.
 //!
 //! If the owner has exited, the thread that frees the last block of a chunk also frees the chunk,
 //! unless a new thread has taken over the chunks of the owner.

@@ -9,7 +9,7 @@ use crate::heap::ChunkHeap;
 /// The statistics of a ring, or of all threads of [`OneRingAlloc`](crate::OneRingAlloc).
 ///
 /// The numbers are exact while no other thread runs an operation, for instance after all threads
-/// that used the ring have been joined. Each call collects them in a walk over the chunks, so
+/// that used the allocator have been joined. Each call collects them in a walk over the chunks, so
 /// statistics do not slow down allocations and frees.
 ///
 /// # Examples
@@ -82,7 +82,7 @@ pub struct ClassStats {
     pub empty_chunks: usize,
     /// The number of empty chunks whose whole pages other threads offered to the operating system
     /// while the owner was idle. An owner is idle if it has not filled a chunk for 100 ms, or if
-    /// other threads have freed more than 4 MiB of its memory since it last filled a chunk.
+    /// other threads have freed blocks in more than 4 MiB of its chunks since it last filled one.
     /// Repeated bursts raise this bound of 4 MiB. Purged chunks still count in `bytes_held`. The
     /// system may refuse to take locked pages. If a page has 16 KiB or more, a small chunk does not
     /// contain a whole page of blocks and stays resident.

@@ -1,5 +1,6 @@
-//! Tests with a backing allocator that refuses one of its calls, or all calls from a certain call
-//! on. Requests may then fail, but blocks stay unchanged, and all memory is freed in the end.
+//! Tests with backing allocators that refuse calls, or that unwind from `deallocate`. After
+//! refusals, requests may fail, but blocks stay unchanged, and all memory is freed in the end.
+//! After an unwinding `deallocate`, live blocks stay valid.
 #![cfg(feature = "std")]
 
 extern crate alloc;

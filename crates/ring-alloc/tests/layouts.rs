@@ -1,5 +1,5 @@
-//! Tests that every layout is served or refused, and that blocks are resized in place whenever
-//! possible.
+//! Tests that ordinary layouts are served, that absurd ones are refused, and that a resize leaves
+//! the block in place if it can.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 #[path = "support/checked.rs"]
@@ -34,7 +34,7 @@ fn clean() -> usize {
     OneRingAlloc.stats().bytes_held
 }
 
-/// Returns sizes around the limits of classes and chunks, and every size below 5,000. Under Miri,
+/// Returns sizes around the class edges and around 256 KiB, and every size below 5,000. Under Miri,
 /// returns fewer sizes.
 fn sizes() -> impl Iterator<Item = usize> {
     let step = if cfg!(miri) { 1_201 } else { 1 };
@@ -236,7 +236,7 @@ fn top_block_is_resized_in_place() {
             for to in [size + 1, size + 8, size + 100, most, most / 2, most / 2 + 1] {
                 assert_eq!(blocks.resize(1, layout(to, 8), to % 2 == 0), Ok(start), "to {to}");
             }
-            // After this shrink, the next block uses the room that the block gave up.
+            // After this shrink, the next block uses the room that the shrunk block gave up.
             assert_eq!(blocks.resize(1, layout(size, 8), false), Ok(start));
             assert_eq!(blocks.allocate(layout(size, 8)), Ok(start + size));
         }

@@ -1,6 +1,7 @@
 //! Tests that the memory of a burst leaves the process while the thread that allocated the burst
-//! frees it. No operation follows the last free, and no thread trims. The test runs in its own
-//! process, because all threads of a process share one bound on freed bytes (`one/freed.rs`).
+//! frees it, and that repeated bursts keep their pages. No operation follows the last free, and no
+//! thread trims. The test runs in its own process, because all threads of a process share one bound
+//! on freed bytes (`one/freed.rs`).
 #![cfg(all(feature = "std", target_os = "linux", target_pointer_width = "64", not(miri)))]
 // The shadow memory of AddressSanitizer stays resident.
 #![cfg(not(ephemera_poison = "asan"))]
@@ -14,7 +15,7 @@ mod bursts;
 #[test]
 fn bursts_that_their_owner_frees_leave_unless_they_are_repeated() {
     let left = left(measured(|| burst(BURST), in_order));
-    // The last page of each chunk stays, because the global allocator's next chunk starts on it.
+    // The last page of each chunk stays, because the global allocator's next block starts on it.
     assert!(left < BURST / CHUNK * PAGE + KEPT, "{left} bytes stay");
     let memory: Vec<_> = (0..10).map(|_| measured(|| burst(SHORT), in_order)).collect();
     check_pages_are_kept(&memory, SHORT);

@@ -1,5 +1,6 @@
-//! Tests that the memory of a burst leaves the process while another thread frees the burst. All
-//! threads sleep right after the last free: no operation follows, and no thread trims.
+//! Tests that the memory of a burst leaves the process while another thread frees the burst, and
+//! that repeated bursts keep their pages. All threads sleep right after the last free: no operation
+//! follows, and no thread trims.
 #![cfg(all(feature = "std", target_os = "linux", target_pointer_width = "64", not(miri)))]
 // The shadow memory of AddressSanitizer stays resident.
 #![cfg(not(ephemera_poison = "asan"))]

@@ -18,7 +18,7 @@ struct KindCost {
     over_limit: usize,
     peak_sum: usize,
     peak_most: usize,
-    /// The bytes in units and larger blocks that outlived their requests, for example because they
+    /// The bytes in units and large blocks that outlived their requests, for example because they
     /// held blocks of an answer, summed over all requests.
     escaped: usize,
 }

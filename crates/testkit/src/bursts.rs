@@ -56,8 +56,8 @@ pub fn measured<B>(make: impl FnOnce() -> B, free: impl FnOnce(&mut B)) -> Burst
     BurstMemory { before, peak, after: resident(), faults }
 }
 
-/// Measures `bursts` bursts that another thread allocates and the calling thread frees. Between two
-/// bursts, the other thread sleeps from the end of its allocations to the start of the next ones.
+/// Measures `bursts` bursts that another thread allocates and the calling thread frees. After the
+/// allocations of each burst, the other thread sleeps until the next burst.
 pub fn freed_elsewhere<B: Send>(
     make: impl Fn() -> B + Send,
     free: impl Fn(&mut B),

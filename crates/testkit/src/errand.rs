@@ -81,8 +81,8 @@ impl Errand {
         let outcome = match self.0 {
             Work::Free(blocks) => blocks.into_iter().try_for_each(|block| {
                 block.check()?;
-                // SAFETY: the caller of `Errand::free` guaranteed that this allocator allocated the
-                // blocks.
+                // SAFETY: the caller of `Errand::free` guaranteed that this allocator or an
+                // equivalent one allocated the blocks.
                 unsafe { block.free(alloc) };
                 Ok(())
             }),
@@ -112,8 +112,8 @@ impl Errand {
                     if let Work::Free(blocks) = &mut self.0 {
                         let late = blocks.split_off(blocks.len() / 2);
                         // SAFETY: the thread is joined below, before `alloc` and `late_outcome` are
-                        // dropped. The caller of `Errand::free` guaranteed that `alloc` allocated
-                        // the blocks.
+                        // dropped. The caller of `Errand::free` guaranteed that `alloc` or an
+                        // equivalent allocator allocated the blocks.
                         unsafe { free_at_exit(alloc, late, &late_outcome) };
                     }
                     self.run_here(alloc)
@@ -181,8 +181,8 @@ impl Drop for Late {
 ///
 /// # Safety
 ///
-/// `alloc` and `outcome` outlive the calling thread, its destructors included. `alloc` allocated
-/// the blocks.
+/// `alloc` and `outcome` outlive the calling thread, its destructors included. `alloc` or an
+/// equivalent allocator allocated the blocks.
 unsafe fn free_at_exit<A: Allocator>(alloc: &A, blocks: Vec<Block>, outcome: &Mutex<Result<(), Violation>>) {
     /// Checks and frees `blocks`. `alloc` points to their allocator, of type `A`.
     unsafe fn free<A: Allocator>(alloc: *const (), blocks: Vec<Block>) -> Result<(), Violation> {
@@ -191,8 +191,8 @@ unsafe fn free_at_exit<A: Allocator>(alloc: &A, blocks: Vec<Block>, outcome: &Mu
         let alloc = unsafe { &*alloc.cast::<A>() };
         blocks.into_iter().try_for_each(|block| {
             block.check()?;
-            // SAFETY: the caller of `free_at_exit` guaranteed that this allocator allocated the
-            // blocks.
+            // SAFETY: the caller of `free_at_exit` guaranteed that this allocator or an equivalent
+            // one allocated the blocks.
             unsafe { block.free(alloc) };
             Ok(())
         })

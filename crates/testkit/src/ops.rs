@@ -30,8 +30,8 @@ pub enum Extent {
         /// The number of bytes to add to that size.
         delta: i8,
     },
-    /// A size that no 64-bit machine can serve: `isize::MAX`, halved up to three times, minus a few
-    /// bytes.
+    /// A size that no 64-bit machine can serve: `isize::MAX`, halved up to three times, minus up to
+    /// 255 bytes.
     Huge {
         /// The number of times that `isize::MAX` is halved, at most three.
         halved: u8,
@@ -132,7 +132,7 @@ pub enum Op {
         align: usize,
     },
     /// Calls `allocate` on a new thread, which ends before the suite uses the block. A subject that
-    /// cannot share its allocator calls it on the same thread.
+    /// cannot share its allocator calls `allocate` on the calling thread.
     AllocateElsewhere {
         /// The size of the block.
         size: Extent,
@@ -197,7 +197,7 @@ pub enum Op {
     /// Frees the newest block.
     FreeLifo,
     /// Sends blocks to another thread, which checks and frees them. A subject that cannot share its
-    /// allocator frees them on the same thread.
+    /// allocator frees them on the calling thread.
     HandOver {
         /// The index of the next block to send, modulo the number of blocks not sent yet.
         pick: u16,

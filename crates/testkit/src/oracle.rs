@@ -14,8 +14,8 @@
 //! 7. **Zeroed**: `allocate_zeroed` zeroes the whole block, and `grow_zeroed` the part after the
 //!    old size.
 //!
-//! For zero-sized blocks, the oracle checks only 3 and 4, because they may share their address with
-//! any block.
+//! For zero-sized blocks, the oracle checks only 3 and 4, because such blocks may share their
+//! address with any block.
 
 use alloc::vec::Vec;
 use core::alloc::Layout;
@@ -127,7 +127,7 @@ impl Oracle {
         unsafe { old.check_kept(given.cast(), kept)? };
         if zeroed {
             // SAFETY: the caller guarantees that the block is live and, because `zeroed` is set,
-            // that its bytes are initialised.
+            // that its new bytes are initialised.
             unsafe { check_zeroed(given.cast(), layout, old.layout().size())? };
         }
         let seed = self.seed();

@@ -1,6 +1,6 @@
 //! Defines the patterns that fill blocks. Each seed gives a sequence of bytes with a prime period,
-//! so a copy to a wrong offset is detected. The functions fill and compare whole slices, which is
-//! fast even under Miri.
+//! so a copy to a wrong offset is detected unless the error is a multiple of the period. The
+//! functions fill and compare whole slices, which is fast even under Miri.
 
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -89,7 +89,8 @@ fn window(at: usize, end: usize, seed: u8) -> &'static [u8] {
 }
 
 /// Returns the first byte at the offsets `range` from `start` that differs from the expected bytes,
-/// if any. `expect(at, end)` returns the expected bytes from offset `at`, up to `end` or less.
+/// if any. `expect(at, end)` returns at least one of the expected bytes from offset `at`, and none
+/// from `end` on.
 ///
 /// # Safety
 ///

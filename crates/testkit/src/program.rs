@@ -16,7 +16,7 @@ pub enum Profile {
     Mixed,
     /// Blocks are freed in the order in which they were allocated, as from a queue.
     Fifo,
-    /// Blocks are freed in the reverse of that order, as from a stack.
+    /// Blocks are freed in the reverse order of their allocation, as from a stack.
     Lifo,
     /// A few live blocks are grown and shrunk repeatedly.
     Resize,

@@ -111,10 +111,9 @@ pub fn properties<S: Subject>(make: impl Fn() -> S) {
     }
 }
 
-/// Runs programs with [`run_with_failures`], which refuses each call of the backing allocator in
-/// turn.
+/// Runs programs with [`run_with_failures`], which refuses calls to the backing allocator in turn.
 ///
-/// Does nothing for a subject without [`Subject::refusals`].
+/// Does nothing for a subject whose [`Subject::refusals`] returns `None`.
 ///
 /// # Panics
 ///

@@ -90,6 +90,7 @@ pub trait Subject {
     }
 
     /// Drops `alloc` after all of its blocks have been freed. Returns the number of bytes still
-    /// held from the backing allocator, which should be 0.
+    /// held from the backing allocator, which should be 0, or no more than before the run if the
+    /// subject has global state.
     fn finish(&self, alloc: Self::Alloc<'_>) -> usize;
 }

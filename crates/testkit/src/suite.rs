@@ -28,8 +28,8 @@ pub struct Report {
     pub resized: usize,
     /// The number of requests that were refused for an allowed reason.
     pub refused: usize,
-    /// The number of operations that the suite skipped, because there was no live block or because
-    /// of a bound in [`config`](crate::config).
+    /// The number of operations that the suite skipped, for example because no block was live, or
+    /// because of a bound in [`config`](crate::config).
     pub skipped: usize,
     /// The number of blocks that another thread freed.
     pub handed_over: usize,
@@ -92,8 +92,8 @@ pub fn try_run<S: Subject>(subject: &S, program: &Program) -> Result<Report, Fai
 /// allocator: once with that call refused, and once with that call and all later ones refused. Each
 /// run uses its own subject from `make`. At most [`REFUSAL_POINTS`] calls of a program are refused.
 ///
-/// Returns the sum of the reports of all runs. Does nothing for a subject without
-/// [`Subject::refusals`].
+/// Returns the sum of the reports of all runs. Does nothing for a subject whose
+/// [`Subject::refusals`] returns `None`.
 ///
 /// # Panics
 ///

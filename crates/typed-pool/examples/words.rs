@@ -1,5 +1,5 @@
 //! An index of words: a map from each word to the lines that contain it. `PooledAllocator` serves
-//! the many short lists of lines, and the map itself, from its size classes.
+//! the many short lists of lines from its size classes, and the map as a large block.
 //!
 //! Run it with `cargo run --release -p typed-pool --example words`.
 

@@ -19,8 +19,8 @@ const LARGE_BURST: u64 = 60_000;
 /// The number of bursts after which the pool has learned to keep all of a burst's units.
 const BURSTS: usize = 3;
 
-/// The number of values that are allocated after the bursts. This number is large enough for two
-/// looks for unneeded units, and for the frees of these units.
+/// The number of values that are allocated after the bursts; a hand-over has three times this
+/// number. It is large enough for two looks for unneeded units, and for the frees of these units.
 const STEADY: u64 = 200_000;
 
 /// The number of units, 2 MiB in total, that a heap needs while the units that another thread

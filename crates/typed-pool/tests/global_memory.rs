@@ -19,7 +19,7 @@ static TURN: Mutex<()> = Mutex::new(());
 
 const MIB: usize = 1 << 20;
 
-/// The two parts of the bound, in bytes: the memory that a class may keep after several bursts, and
+/// Two parts of the bound, in bytes: the memory that a class may keep after several bursts, and
 /// the other memory of the program.
 const KEPT: usize = 4 * MIB;
 const SLACK: usize = 4 * MIB;

@@ -138,7 +138,7 @@ extern "C" fn on_a_thread(_: *mut c_void) -> *mut c_void {
 fn run_everywhere() -> usize {
     let own = run();
     let (mut thread, mut refused) = (0, ptr::null_mut());
-    // SAFETY: the function takes no argument.
+    // SAFETY: the pointer is valid for a write, and `on_a_thread` ignores its argument.
     let error = unsafe { pthread_create(&raw mut thread, ptr::null(), on_a_thread, ptr::null_mut()) };
     assert_eq!(error, 0, "the system starts a thread");
     // SAFETY: the thread was created above and is joined once.

@@ -71,7 +71,8 @@ fn the_process_gets_the_blocks_of_a_thread_that_trims() {
     assert_eq!(other, freed);
 }
 
-/// The thread obeys the request in its work for other families, which a large block counts for.
+/// The thread obeys the request at a visit to its slow path in another family. A large block counts
+/// as a visit.
 #[test]
 fn the_process_gets_the_blocks_of_a_thread_that_obeys_a_trim_in_another_family() {
     take_turn();

@@ -200,7 +200,7 @@ fn a_shrink_at_the_limit_exceeds_it_by_a_short_unit_at_most() {
         let beyond = (new.size() + new.size() / 4).max(9 << 10);
         assert!(Limited.stats().bytes_held <= limit + beyond, "{old:?} to {new:?}: {:?}", Limited.stats());
         assert!(Limited.allocate(layout(limit + 1, 1)).is_err(), "the limit refuses other requests");
-        // SAFETY: the block was just moved and is live.
+        // SAFETY: the block is live and has the new layout.
         unsafe { Limited.deallocate(moved, new) };
         Limited.trim();
     }

@@ -1,5 +1,5 @@
 //! Tests of the reports of a scope: its bytes, its limit and its counts. Miri runs all of these
-//! tests except the one of refused requests.
+//! tests except that of refused requests.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;

@@ -161,7 +161,7 @@ fn threads_that_a_closure_starts_are_outside_unless_they_have_a_handle() {
     let before = |scope: &Scope| counts(&scope.usage()).allocations;
     let outside = scope.run(|| {
         let started = before(&scope);
-        // To start a thread takes a few allocations of this thread. The new thread makes far more.
+        // Starting a thread takes a few allocations of this thread. The new thread makes far more.
         let work = || (0..1_000).for_each(|_| drop(black_box(vec![1_u8; 300])));
         thread::scope(|threads| threads.spawn(work).join().expect("no panic"));
         before(&scope) - started < 50
@@ -176,13 +176,12 @@ fn threads_that_a_closure_starts_are_outside_unless_they_have_a_handle() {
 /// its ledger.
 const STATE_OF_A_SCOPE: usize = 24 << 10;
 
-/// The number of scopes that the other tests of this program may start during this test.
+/// The number of scopes that the other tests of this program may start during the test below.
 const OTHERS: usize = 200;
 
 #[test]
 fn ten_thousand_scopes_are_alive_at_once_with_one_table_each() {
-    // The address sanitizer needs much memory for each scope, so the test starts fewer scopes under
-    // it.
+    // AddressSanitizer needs much memory for each scope, so the test starts fewer scopes under it.
     let count = if cfg!(ephemera_poison = "asan") { 500 } else { 10_000 };
     let state = || HEAP.stats().state_bytes;
     let mut bound = state() + (count + OTHERS) * STATE_OF_A_SCOPE;

@@ -281,8 +281,8 @@ fn scopes_of_all_classes_keep_a_bounded_number_of_bytes() {
 fn conc_kept_units_are_freed_by_a_trim_and_when_their_thread_ends() {
     alone(|| {
         bind_thread();
-        // This closure returns whether more bytes are held than the unit that the thread's own heap
-        // keeps.
+        // This closure returns whether bytes are held in addition to the unit that the thread's own
+        // heap keeps.
         let kept = |visit: fn(&[usize]) -> usize| {
             drop(block(1));
             let own = held();

@@ -2,7 +2,7 @@
 //! Also runs random programs with nested scopes, escaping blocks, threads, panics and cancelled
 //! futures.
 //!
-//! The suite trims all records before its checks. The random programs trim the thread's own heap
+//! The suite trims all records before its checks. The random programs trim the thread's own heaps
 //! only, so their checks find units that scopes should have freed.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 

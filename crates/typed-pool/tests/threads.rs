@@ -192,7 +192,7 @@ fn conc_a_producer_reuses_the_slots_that_a_consumer_frees() {
     });
     for value in &from {
         assert!(value.is_whole());
-        // At most eight values are in flight, and up to 2 MiB of empty units rest.
+        // At most ten values are in flight, and up to 2 MiB of empty units rest.
         assert!(value.number() % 1_000 != 0 || Value::stats().bytes_held < (2 << 20) + (256 << 10));
     }
     joined(producer);
@@ -329,7 +329,7 @@ fn threads_beyond_the_static_records_get_further_records() {
             let barrier = Arc::clone(&barrier);
             thread::spawn(move || {
                 let value = Value::boxed(number);
-                // All threads have a record now.
+                // At this point, all threads have a record at the same time.
                 barrier.wait();
                 value
             })

@@ -25,8 +25,8 @@ pub(super) struct MiriGate {
     /// Tests that `ci` leaves to `cargo xtask miri`. Each takes seven seconds or more, and the
     /// remaining tests execute most of the same code.
     pub(super) skipped_in_ci: &'static [&'static str],
-    /// Integration tests that `ci` leaves to `cargo xtask miri`. They test memory use or
-    /// interoperation with other crates, and execute the same code as the remaining tests.
+    /// Integration tests that `ci` leaves to `cargo xtask miri`. Most test memory use or
+    /// interoperation with other crates. They execute the same code as the remaining tests.
     pub(super) whole_only: &'static [&'static str],
     /// Unit tests that each take a few seconds. `test` skips them.
     pub(super) slow_units: &'static [&'static str],
@@ -37,7 +37,7 @@ impl MiriGate {
     const WHOLE: Self =
         Self { dir: "", strict: true, always: true, skipped_in_ci: &[], whole_only: &[], slow_units: &[] };
 
-    /// Returns the names of the tests that a run of `extent` skips.
+    /// Returns the names that a run of `extent` passes to `--skip`.
     pub(super) fn skipped(&self, extent: MiriExtent) -> &'static [&'static str] {
         match extent {
             MiriExtent::Whole => &[],
@@ -54,8 +54,9 @@ pub(super) const GATES: [MiriGate; 6] = [
     MiriGate {
         dir: "ring-alloc",
         strict: false,
-        // These tests run random programs with refusals. The `failing` tests still run: there the
-        // backing allocator refuses every 17th call in turn, with tiny and with standard chunks.
+        // These tests run random programs with refusals. The `failing` tests still run. For every
+        // 17th call, they refuse that call alone, or it and all later ones, with tiny and with
+        // standard chunks.
         skipped_in_ci: &["tiny_chunks_limited::refusals", "standard_chunks::refusals"],
         whole_only: &["hashbrown", "layouts", "limit", "namesake", "pinning", "pressure", "std_trait"],
         slow_units: &["one::idle_tests"],

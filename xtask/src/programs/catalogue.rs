@@ -41,7 +41,8 @@ pub(super) struct SystemCommand {
     /// may be a script that starts the program. Empty for a command that is usually not a script.
     pub(super) finds_itself: &'static [&'static str],
     pub(super) arguments: &'static [&'static str],
-    /// Environment variables that make the output the same in each run.
+    /// Environment variables that make the program use `malloc`, and its output the same in each
+    /// run.
     pub(super) variables: &'static [(&'static str, &'static str)],
     /// A file that the program reads in its working directory.
     pub(super) input: Option<SystemInput>,

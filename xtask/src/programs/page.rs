@@ -17,7 +17,8 @@ use crate::workspace::Workspace;
 /// The keys of the allocators that the bars compare our allocator with.
 const RIVALS: [&str; 3] = ["mimalloc", "jemalloc", "snmalloc"];
 
-/// The bar for our mean time over all programs, as a ratio to the best mean time of [`RIVALS`].
+/// The bar for our mean time over the third-party programs, as a ratio to the best mean time of
+/// [`RIVALS`].
 const TIME_OF_ALL: f64 = 0.90;
 /// The bar for our time of each program, as a ratio to the best time of a rival for this program.
 const TIME_OF_ONE: f64 = 1.05;

@@ -44,7 +44,8 @@ const INHERITED: [&str; 2] = ["PATH", "HOME"];
 /// The page that `--record` writes, as a path from the root of the workspace.
 const PAGE: &str = "docs/benchmarks/programs.md";
 
-/// Runs `bench --programs`. Returns `true` if every chosen contender ran every chosen program.
+/// Runs `bench --programs`. Returns `true` if every chosen contender ran every chosen program with
+/// the reference's result.
 pub(super) fn main(ws: &Workspace, options: &BenchOptions) -> Result<bool> {
     if options.processes.list {
         print!("{}", list());

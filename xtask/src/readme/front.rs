@@ -42,7 +42,7 @@ fn line(recorded: &RecordedBench, (id, ours, peer): &FrontRow) -> Option<String>
     let cell = |row: &SummaryRow, name: bool| {
         let figure = if row.key == "glibc" { "1".to_owned() } else { format!("{:.2}", ratio(row)) };
         let overlaps = ends(row).zip(ends(first)).is_some_and(|((low, _), (_, high))| low <= high);
-        // If the interval of the first contains glibc's ratio, no figure of the row is certain.
+        // If the interval of the lowest ratio contains glibc's, no figure of the row is certain.
         let is_certain = first.key == "glibc" || ends(first).is_some_and(|(_, high)| high < 1.0);
         let figure = match (row.key == first.key && is_certain, overlaps) {
             (true, _) => format!("**{figure}**"),

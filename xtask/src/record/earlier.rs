@@ -1,6 +1,6 @@
 //! Finds and removes the traces of earlier recordings in the directory TRACE.processes.
 //!
-//! Except for its own files, a recording removes only these traces.
+//! Except for its own files, a recording removes only these traces and their empty directories.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

@@ -51,8 +51,8 @@ impl Drop for CreatedDirectories {
 
 impl TracePlace {
     /// Locks the directory for the trace `out`, and creates a directory for this recording in it.
-    /// Returns an error if another recording holds the lock, if a file that is not a trace is in
-    /// the way, or if the directory is not writable.
+    /// Returns an error if the path is too long, if another recording holds the lock, if a file
+    /// that is not a trace is in the way, or if the directory is not writable.
     pub(super) fn take(out: PathBuf) -> Result<Self> {
         replaceable(&out)?;
         let all = beside(&out, ".processes");

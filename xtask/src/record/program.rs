@@ -16,8 +16,8 @@ const SEARCHED: u64 = 512 << 20;
 /// program headers.
 const HEADS: u64 = 64 << 10;
 
-/// The names of allocators, each with a text that only a program with that allocator contains. Even
-/// a stripped program has the text.
+/// The names of allocators, each with a text that a program with that allocator contains, even if
+/// the program is stripped.
 const TEXTS: [(&str, &[u8]); 4] = [
     ("jemalloc", b"<jemalloc>"),
     ("mimalloc", b"mimalloc: "),

@@ -2,9 +2,9 @@
 //! can be understood before the others.
 //!
 //! A file uses another file if one of its paths leads there: a path that starts with `crate`,
-//! `super` or `self`, or a `use` of one of its modules. A public `use` is a table of contents, so
-//! the check ignores it. A path through a public `use` leads to the file of the item. The check
-//! ignores tests.
+//! `super` or `self`, or a `use` of one of the file's own modules. A public `use` is a table of
+//! contents, so the check ignores it. A path through a public `use` leads to the file of the item.
+//! The check ignores tests.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

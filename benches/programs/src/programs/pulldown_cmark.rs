@@ -10,7 +10,7 @@ use crate::{ProgramResult, files};
 /// The number of times that the pages are rendered.
 const PASSES: usize = 200;
 
-/// Renders every page. All HTML of a pass lives until the end of the pass.
+/// Renders every page [`PASSES`] times. All HTML of a pass lives until the end of the pass.
 pub(crate) fn run(root: &Path) -> ProgramResult {
     let mut pages = files::texts(&root.join("docs"), "md")?;
     pages.extend(files::texts(&root.join("crates"), "md")?);

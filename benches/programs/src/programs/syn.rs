@@ -10,7 +10,7 @@ use crate::{ProgramResult, files};
 /// The number of times that the sources are parsed.
 const PASSES: usize = 2;
 
-/// Parses every source file. All trees of a pass live until the end of the pass.
+/// Parses every source file [`PASSES`] times. All trees of a pass live until the end of the pass.
 pub(crate) fn run(root: &Path) -> ProgramResult {
     let sources = files::texts(&root.join("crates"), "rs")?;
     let mut found = Names(Checksum::new());

@@ -8,7 +8,7 @@ use typed_pool::PooledAllocator;
 #[global_allocator]
 static HEAP: PooledAllocator = PooledAllocator;
 
-/// A thread-local. Its destructor prints a line when the thread ends.
+/// The content of a thread-local. Its destructor prints a line when the thread ends.
 struct Farewell(Vec<String>);
 
 impl Drop for Farewell {

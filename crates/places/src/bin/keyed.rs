@@ -14,7 +14,7 @@ static HEAP: PooledAllocator = PooledAllocator;
 /// The number of destructors that found the right words and then allocated new words.
 static RIGHT: AtomicUsize = AtomicUsize::new(0);
 
-/// A thread-local. Its destructor frees its words and allocates new words.
+/// The content of a thread-local. Its destructor frees the words and allocates new words.
 struct Diary(Vec<String>);
 
 impl Drop for Diary {

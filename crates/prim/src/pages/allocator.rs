@@ -9,7 +9,7 @@ use super::{CachedPages, spans};
 use crate::large::dangling;
 use crate::traits::{AllocError, Allocator, BlockResult};
 
-// SAFETY: a span or mapping has one owner until it is freed (G1). All values are the same
+// SAFETY: a span (G1, G5) or mapping has one owner until it is freed. All values are the same
 // allocator, and no method unwinds.
 unsafe impl Allocator for CachedPages {
     /// Returns a dangling address for a block of size zero.
@@ -43,7 +43,7 @@ unsafe impl Allocator for CachedPages {
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
         // SAFETY: the caller passes a live block of this layout and gives it up.
         if !unsafe { self.keep(block, layout) } {
-            // SAFETY: the caller passes a live block of this layout.
+            // SAFETY: the caller gives up a block of this layout, and `keep` left it live.
             unsafe { deallocate_shared(block, layout) };
         }
     }
@@ -78,29 +78,32 @@ unsafe impl Allocator for CachedPages {
         Ok(grown)
     }
 
-    /// Frees the block if `new` has size zero. Moves it to a smaller span if `new` fits into one
-    /// and there is memory for that span. Otherwise shrinks the block in place, or moves it if that
-    /// is impossible.
+    /// Frees the block if `new` has size zero. Moves it to a smaller span, or from a mapping to a
+    /// span, if `new` fits into that span and there is memory for the span. Otherwise shrinks the
+    /// block in place, or moves it if that is impossible.
     unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
         if old.size() == 0 || new.size() == 0 {
-            // SAFETY: the caller passes a live block.
+            // SAFETY: the caller gives up a live block of layout `old`.
             unsafe { self.deallocate(block, old) };
             return Ok(NonNull::slice_from_raw_parts(dangling(new), 0));
         }
         // SAFETY: the caller passes a live block.
         if unsafe { spans::better_moved(block, new) } {
             if let Ok(moved) = self.allocate(new) {
-                // SAFETY: both blocks are live; the new size is the smaller one.
+                // SAFETY: both blocks are live and have at least `new.size()` bytes. The caller
+                // gives up `block`.
                 unsafe { self.move_to(moved.cast(), block, old, new.size()) };
                 return Ok(moved);
             }
         }
-        // SAFETY: the caller passes a live block of layout `old`; `new` is not larger.
+        // SAFETY: the caller passes a live block of layout `old`. `new` is not larger and not of
+        // size zero.
         if unsafe { spans::shrink(block, old, new) } {
             return Ok(NonNull::slice_from_raw_parts(block, new.size()));
         }
         let moved = self.allocate(new)?;
-        // SAFETY: both blocks are live; the new size is the smaller one.
+        // SAFETY: both blocks are live and have at least `new.size()` bytes. The caller gives up
+        // `block`.
         unsafe { self.move_to(moved.cast(), block, old, new.size()) };
         Ok(moved)
     }
@@ -115,14 +118,14 @@ fn allocate_shared(layout: Layout) -> Result<NonNull<u8>, AllocError> {
     Ok(spans::allocate(layout, false).ok_or(AllocError)?.0)
 }
 
-/// Frees a block to the process's cache and bypasses the thread's own.
+/// Frees a block and bypasses the thread's own cache.
 ///
 /// # Safety
 /// `block` is a live block of this allocator with this layout, and nothing uses it any more.
 #[inline(never)]
 unsafe fn deallocate_shared(block: NonNull<u8>, layout: Layout) {
     if layout.size() != 0 {
-        // SAFETY: the caller passes a live block of this layout.
+        // SAFETY: the caller gives up a live block of this layout.
         unsafe { spans::free(block, layout) };
     }
 }
@@ -223,7 +226,8 @@ impl CachedPages {
             None if zeroed => self.allocate_zeroed(new)?,
             None => self.allocate(new)?,
         };
-        // SAFETY: both blocks are live, and have at least `old.size()` bytes.
+        // SAFETY: both blocks are live and have at least `old.size()` bytes. The caller gives up
+        // `block`.
         unsafe { self.move_to(moved.cast(), block, old, old.size()) };
         Ok((moved, old.size()))
     }

@@ -1,4 +1,4 @@
-//! Counts the bytes in use and the cached bytes of all pages, and bounds the cached bytes.
+//! Counts the bytes that are in use, cached and mapped, and bounds the cached bytes.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,8 +12,8 @@ static CACHED: AtomicUsize = AtomicUsize::new(0);
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
 /// The minimum of the bound on `CACHED`, in bytes.
 static LEAST: AtomicUsize = AtomicUsize::new(CACHE);
-/// The rise of the bound, in bytes: the process has allocated this number of bytes again after they
-/// left the cache. Each byte that [`decayed`] counts lowers the number by one.
+/// The rise of the bound, in bytes. Each byte that the process allocates again after it left the
+/// cache adds one, up to [`learned_max`]. Each byte that [`decayed`] counts subtracts one.
 static LEARNED: AtomicUsize = AtomicUsize::new(0);
 /// Bytes that left the cache or did not fit into it, and that the process has not allocated again.
 static LEFT: AtomicUsize = AtomicUsize::new(0);
@@ -21,10 +21,10 @@ static LEFT: AtomicUsize = AtomicUsize::new(0);
 static EVENTS: AtomicUsize = AtomicUsize::new(0);
 
 /// The ratio of the bytes in use to the bound on the cached bytes, if the resulting bound exceeds
-/// the least one.
+/// the minimum.
 pub(super) const SHARE: usize = 8;
 
-/// The ratio of the maximum of `LEARNED` to a least bound that the program set.
+/// The ratio of the maximum of `LEARNED` to a minimum that the program set.
 const LEARNED_MAX: usize = 4;
 
 /// Returns the maximum of `LEARNED`, in bytes.
@@ -118,8 +118,8 @@ fn bound() -> usize {
     bound.saturating_add(rise())
 }
 
-/// Returns the rise of the bound, in bytes. The program may have lowered its maximum since the
-/// bound rose.
+/// Returns the rise of the bound, in bytes. The program may have lowered the maximum of the rise
+/// since the bound rose.
 pub(super) fn rise() -> usize {
     LEARNED.load(Ordering::Relaxed).min(learned_max())
 }

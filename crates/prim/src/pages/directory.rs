@@ -82,8 +82,8 @@ impl Directory {
         self.next()
     }
 
-    /// Clears the hints of a superblock that seems to be without a free span, then sets them again
-    /// if the superblock has one after all.
+    /// Clears the hints of a superblock in which a search found no span or took the last one, then
+    /// sets those that still hold.
     pub(super) fn look_again(&self, number: u32) {
         let (bit, superblock) = (1 << number, &self.homes[number as usize].superblock);
         // ORDERING: AcqRel. Pairs with the Release in `Directory::note_room`: if `note_room` came
@@ -134,7 +134,7 @@ impl Directory {
 }
 
 impl Home {
-    /// Returns the directory of an open superblock.
+    /// Returns the directory of a superblock that is or was open.
     #[inline]
     pub(super) fn directory(&self) -> &'static Directory {
         // SAFETY: the pointer was written before the superblock first opened, and directories are

@@ -38,11 +38,11 @@ impl CachedPages {
         false
     }
 
-    /// Does nothing, because no block has room.
+    /// Does nothing, because no thread has its own cache.
     #[inline]
     pub fn note_growth(&self, _: Layout, _: Layout) {}
 
-    /// Returns `false`, because only the system's heap knows whether a block has room.
+    /// Returns `false`, because only the heap knows whether a block has room.
     ///
     /// # Safety
     /// None: the function always returns `false`.
@@ -53,8 +53,7 @@ impl CachedPages {
     }
 }
 
-/// A thread's own cache of freed spans. It is always empty, because the system's heap has its own
-/// caches.
+/// A thread's own cache of freed spans. It is always empty, because the heap has its own caches.
 #[derive(Debug)]
 pub struct NoSpanCache;
 

@@ -1,6 +1,6 @@
-//! The map from addresses to superblocks: a tree of two levels with a word for each 2 MiB. Each
-//! word contains the address of the superblock's `Home`, with the order of the spans in the lowest
-//! bits.
+//! The map from addresses to superblocks: a tree of two levels with a word for each 2 MiB. A word
+//! is null, or contains the address of a superblock's `Home` with the order of the spans in the
+//! lowest bits.
 //!
 //! # Invariant
 //!

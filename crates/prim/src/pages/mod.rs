@@ -1,8 +1,8 @@
 //! Memory from the operating system: the backing allocator of heaps that serve a whole program.
 //!
-//! [`Pages`] implements the allocator traits for blocks of 32 KiB and more. A smaller block takes
-//! 32 KiB of addresses. `Pages` does not call the global allocator (for an exception, see the last
-//! paragraph), so the global allocator can be built on it.
+//! [`Pages`] implements the trait [`Allocator`]. It is meant for blocks of 32 KiB and more: a
+//! smaller block takes 32 KiB of addresses. `Pages` does not call the global allocator (for an
+//! exception, see the last paragraph), so the global allocator can be built on it.
 //!
 //! ```text
 //!   size and alignment     block
@@ -16,7 +16,7 @@
 //!
 //! An allocation clears a bit of `free` with a compare-exchange, and a free sets the bit with a
 //! fetch-or, so threads never wait for each other. After a fork, every word is usable in the child.
-//! The child loses the memory that other threads were allocating, freeing or purging at the fork.
+//! The child may lose memory that other threads were allocating, freeing or purging at the fork.
 //!
 //! # When memory leaves the cache
 //!
@@ -26,18 +26,19 @@
 //! each unmapping of a cached mapping, lowers the rise by the length of the span or mapping. A free
 //! that would exceed the bound purges its own span, or unmaps its own mapping. A freed mapping is
 //! also unmapped if 16 others are cached. While the cache exceeds the bound, each free also purges
-//! or unmaps up to two cached spans or mappings, or one for each 32 KiB by which it lowered the
-//! bound. After every 64th allocation or free, the process *looks* for unused memory. The look
-//! purges a cached span, or unmaps a cached mapping, that no thread took during the last 16 looks.
+//! or unmaps up to two cached spans or mappings or, if that is more, one for each 32 KiB by which
+//! this free lowered the bound. After every 64th allocation or free, the process *looks* for unused
+//! memory. The look purges at most one cached span, or unmaps at most one cached mapping, that no
+//! thread took during the last 16 looks.
 //!
-//! A superblock without a used span stays mapped while at least half of its spans are cached and
-//! the cache is within its bound. Of the other superblocks without a used span, only the last one
-//! of each span size stays mapped. [`purge`] returns all cached memory to the operating system at
-//! once.
+//! A superblock whose last used span is freed stays mapped if at least half of its spans are cached
+//! and the cache is within its bound. The process checks this again after each purge of a span of
+//! the superblock. Of the other superblocks without a used span, only the last one of each span
+//! size stays mapped. [`purge`] returns all cached memory to the operating system at once.
 //!
-//! In addition, a thread that uses [`CachedPages`] keeps freed spans for itself: four of 64 KiB,
-//! two of 128 KiB and one of 256 KiB. The thread does not keep spans if [`set_cache`] allows the
-//! process fewer bytes than these spans have in total. After every 64th allocation or free, the
+//! In addition, a thread that uses [`CachedPages`] keeps freed spans for itself: up to four of 64
+//! KiB, two of 128 KiB and one of 256 KiB. The thread does not keep spans if [`set_cache`] allows
+//! the process fewer bytes than these spans have in total. After every 64th allocation or free, the
 //! process also looks at the spans of one thread. For each length that this thread has not used
 //! since the last look at its spans, one span moves to the process's cache, or is purged if that
 //! cache is full. Allocations and frees that a thread serves from its own spans do not count
@@ -93,11 +94,11 @@ use core::ptr::NonNull;
 
 use crate::traits::{AllocError, Allocator};
 
-/// The minimum of the bound on the bytes of freed blocks that stay resident: 4 MiB. The bound is
-/// the larger of this number and an eighth of the bytes in use. It rises if the program allocates
-/// purged bytes again.
+/// The default minimum of the bound on the bytes of freed blocks that stay resident: 4 MiB. The
+/// bound is the larger of this number and an eighth of the bytes in use, and rises if the program
+/// allocates purged bytes again.
 ///
-/// The number is small because a program that sleeps after a burst keeps up to this number of bytes
+/// The number is small because the cached bytes of a program that sleeps after a burst stay
 /// resident.
 pub const CACHE: usize = 4 << 20;
 
@@ -159,7 +160,7 @@ unsafe impl Allocator for Pages {
 /// Allocates a block of zeros that is never freed.
 ///
 /// # Errors
-/// Returns [`AllocError`] if the operating system refuses.
+/// Returns [`AllocError`] if there is no memory for the block.
 pub fn permanent(layout: Layout) -> Result<NonNull<u8>, AllocError> {
     #[cfg(ephemera_pages)]
     return permanent::allocate(layout).ok_or(AllocError);
@@ -217,14 +218,15 @@ pub unsafe fn purge_tail(start: NonNull<u8>, len: usize) {
             None => (start.addr().get() + len) & !(page - 1),
         };
         if first < end {
-            // SAFETY: the first whole page starts before the end of the block.
+            // SAFETY: the first whole page starts before the end of the block's span or mapping.
             let pages = unsafe { start.add(first - start.addr().get()) };
-            // SAFETY: the pages are in a live block, and the caller does not need their content.
+            // SAFETY: the pages are in the live block's span or mapping. No code needs their
+            // content, and no thread accesses them during the call.
             let _ = unsafe { os::purge(pages, end - first) };
         }
     }
-    // SAFETY: the bytes belong to a live block, and nothing needs their content. Under Miri, this
-    // write races with any use during the call, and a later read finds zeros.
+    // SAFETY: the bytes belong to a live block, and nothing needs or accesses them. Miri reports a
+    // use during the call as a data race, and a later read finds zeros.
     #[cfg(not(ephemera_pages))]
     unsafe {
         start.write_bytes(0, len);
@@ -241,11 +243,11 @@ pub(crate) fn fence_all_threads() -> bool {
 /// content of these pages is unknown afterwards, even if the system refuses.
 ///
 /// The pages keep their addresses and stay as accessible as before. Memory that the system cannot
-/// take back, such as locked pages, keeps its content.
+/// take back, such as locked pages, stays resident.
 ///
 /// # Safety
-/// The range is part of a live block that belongs to the caller. No code needs its bytes, and no
-/// thread accesses them during the call.
+/// The range is part of a live block that belongs to the caller. No code needs the bytes of the
+/// range, and no thread accesses them during the call.
 pub unsafe fn discard(start: NonNull<u8>, len: usize) {
     #[cfg(ephemera_pages)]
     {
@@ -254,20 +256,21 @@ pub unsafe fn discard(start: NonNull<u8>, len: usize) {
         if begin < end {
             // SAFETY: the first whole page starts before the end of the range.
             let pages = unsafe { start.add(begin - first) };
-            // SAFETY: the pages are in the caller's range, whose content is not needed.
+            // SAFETY: the pages are in a live block of the caller. No code needs their content, and
+            // no thread accesses them during the call.
             let _ = unsafe { os::discard(pages, end - begin) };
         }
     }
-    // SAFETY: the bytes belong to a live block, and nothing needs their content. Under Miri, this
-    // write races with any use during the call, and a later read finds zeros.
+    // SAFETY: the bytes belong to a live block, and nothing needs or accesses them. Miri reports a
+    // use during the call as a data race, and a later read finds zeros.
     #[cfg(not(ephemera_pages))]
     unsafe {
         start.write_bytes(0, len);
     }
 }
 
-/// Returns the time of a monotonic clock in milliseconds. The time wraps, and may lag by a few
-/// milliseconds. On targets where the system's heap serves the blocks, it is always zero.
+/// Returns the time of a monotonic clock in milliseconds. The time wraps, and may lag by a tick of
+/// the system's clock. Where the system's or the global heap serves the blocks, it is always zero.
 #[must_use]
 pub fn now_ms() -> usize {
     #[cfg(ephemera_pages)]
@@ -298,7 +301,7 @@ pub fn set_huge_pages(wanted: bool) {
     let _ = wanted;
 }
 
-/// The bytes that the process holds from this module. All are zero on targets where the system's
+/// The bytes that the process holds from this module. All are zero where the system's or the global
 /// heap serves the blocks.
 ///
 /// # Examples
@@ -316,7 +319,7 @@ pub fn set_huge_pages(wanted: bool) {
 pub struct PageUsage {
     /// Bytes of blocks in use, rounded up to spans and mappings.
     pub bytes_live: usize,
-    /// Bytes of freed blocks whose pages may be resident, including those that threads keep.
+    /// Bytes of freed blocks whose pages may be resident, including the spans that threads keep.
     pub bytes_cached: usize,
     /// Bytes of all mappings, resident or not. The map of addresses does not count.
     pub bytes_mapped: usize,
@@ -338,8 +341,8 @@ pub fn usage() -> PageUsage {
 
 /// Makes a later system call of this module fail, for tests: with 1 the next call, with 2 the one
 /// after it, with 0 none, and with `usize::MAX` all. Returns what remains of the previous number.
-/// Each call reduces the number by one, unless it is `usize::MAX`. The result 0 means that the
-/// chosen call has failed, or that no call was chosen.
+/// Each system call reduces the number by one, unless it is `usize::MAX`. The result 0 means that
+/// the chosen call has failed, or that no call was chosen.
 #[doc(hidden)]
 pub fn refuse_call(number: usize) -> usize {
     #[cfg(ephemera_pages)]

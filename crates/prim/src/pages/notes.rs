@@ -10,8 +10,9 @@
 //!
 //! * **G6** The entry of a block's first byte belongs to the owner of the block. With
 //!   `ephemera_pages`, two blocks never share an entry, because each takes at least 32 KiB from its
-//!   first byte on. Otherwise, smaller blocks do not have notes, and their owners do not use the
-//!   entry. An owner takes the note before it frees the block, so a new block has no note.
+//!   first byte on. Otherwise, blocks smaller than 32 KiB do not have notes, and their owners do
+//!   not use the entry. An owner takes the note before it frees the block, so a new block has no
+//!   note.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -49,7 +50,7 @@ struct NoteWords {
 /// The entries for 32 MiB of addresses. A leaf of zeros is empty.
 type NoteLeaf = [NoteWords; 1 << LEAF_BITS];
 
-/// The leaves for 64 GiB of addresses.
+/// The leaves for up to 64 GiB of addresses.
 type NoteBranch = [AtomicPtr<NoteLeaf>; 1 << BRANCH_BITS];
 
 static ROOT: [AtomicPtr<NoteBranch>; 1 << ROOT_BITS] =
@@ -76,9 +77,9 @@ unsafe fn follow_or_make<T>(link: &AtomicPtr<T>) -> Option<&'static T> {
         return Some(table);
     }
     let fresh = super::permanent(Layout::new::<T>()).ok()?.cast::<T>().as_ptr();
-    // ORDERING: Release. Pairs with the Acquire in `follow`. Publishes: the zeros of the table. If
-    // another thread has set the link first, this table is leaked, which is acceptable because
-    // there are few tables.
+    // ORDERING: Release. Pairs with the Acquire in `follow`. Publishes: the zeros of the branch or
+    // leaf. If another thread has set the link first, these zeros are leaked, which is acceptable
+    // because there are few branches and leaves.
     let _ = link.compare_exchange(ptr::null_mut(), fresh, Ordering::Release, Ordering::Relaxed);
     follow(link)
 }

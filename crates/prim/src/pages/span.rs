@@ -1,4 +1,4 @@
-//! A span that the calling thread owns, and the lookup of a span by an address.
+//! A span in use, and the lookup of a span by an address.
 
 use core::ptr::NonNull;
 
@@ -6,7 +6,7 @@ use super::directory::Home;
 use super::map;
 use super::order::Order;
 
-/// A span that the calling thread owns.
+/// A span in use. Usually, the calling thread owns it.
 #[derive(Clone, Copy)]
 pub(super) struct Span {
     pub(super) home: &'static Home,

@@ -2,8 +2,8 @@
 //!
 //! All threads share the superblocks of a span length, so an allocation or a free there takes
 //! several atomic read-modify-writes. A thread that frees and allocates spans of 64 to 256 KiB uses
-//! the *places* of its own cache instead. An allocation and a free together then cost one exchange
-//! and one store.
+//! the *places* of its own cache instead. An allocation and a free together then need only one
+//! atomic read-modify-write, an exchange.
 //!
 //! ```text
 //!   64 KiB    | span | span |      |      |      four places
@@ -31,14 +31,14 @@ use super::span_place::SpanPlace;
 use crate::sync::push;
 use crate::word::OwnerUsize;
 
-/// The index of the smallest order that a thread keeps: spans of 64 KiB. `typed-pool` serves blocks
-/// of up to 32 KiB from its size classes.
+/// The index of the smallest order that a thread keeps: spans of 64 KiB, because `typed-pool`
+/// serves blocks of up to 32 KiB from its size classes.
 const FIRST: usize = 1;
 /// The number of places for each of the orders that a thread keeps.
 const PLACES: [usize; 3] = [4, 2, 1];
 const PLACES_MAX: usize = 4;
 
-/// The largest number of blocks to which a thread may give room, and the initial number.
+/// The largest value of `SpanCache::rooms`, which is also its initial value.
 const ROOMS: usize = 4;
 
 /// The largest number of bytes that one thread keeps.
@@ -157,7 +157,8 @@ impl SpanCache {
         Some(taken)
     }
 
-    /// Notes that a block grew into its room, or that the thread frees a block with room.
+    /// Lets one more block get room, because a block grew into its room or the thread frees a block
+    /// with room. The number of further blocks never exceeds [`ROOMS`].
     ///
     /// # Safety
     /// The cache belongs to the calling thread.

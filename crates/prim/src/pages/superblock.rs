@@ -4,11 +4,11 @@
 //! # Invariants
 //!
 //! * **G1** If a bit of `free` is set, the superblock is open and no thread uses the bit's span. A
-//!   thread that clears the bit owns the span until it sets the bit again.
-//! * **G2** `base` changes only while all bits of `free` are clear and no span is owned. This is
-//!   the case before [`Superblock::open`] sets the bits, and after [`Superblock::close`] has
-//!   cleared all of them at once. The owner of a span therefore reads the base of the span's own
-//!   mapping.
+//!   thread that clears the bit owns the span, and only the owner sets the bit again.
+//! * **G2** `base` changes only while all bits of `free` are clear and no other thread owns a span.
+//!   This is the case before [`Superblock::open`] sets the bits, and after [`Superblock::close`]
+//!   has cleared all of them at once. The owner of a span therefore reads the base of the span's
+//!   own mapping.
 //! * **G3** A free span whose bit of `dirty` is clear has not been written since it was mapped or
 //!   purged. Only the span's owner changes the bit.
 
@@ -149,9 +149,10 @@ impl Superblock {
         }
     }
 
-    /// Takes a span that has been cached without use for at least [`LOOKS`] looks, or returns
-    /// `None` if it does not find one. The looks of the process are numbered, and `look` is the
-    /// current one.
+    /// Takes a span that has been cached without use for at least [`LOOKS`] looks. If there is
+    /// none, marks the cached spans in `idle` and returns `None`. Also returns `None` if the marks
+    /// are less than [`LOOKS`] looks old, or if the exchange fails. The looks of the process are
+    /// numbered, and `look` is the current one.
     #[cfg(ephemera_pages)]
     pub(crate) fn take_idle(&self, look: usize) -> Option<TakenSpan> {
         if look.wrapping_sub(self.looked.load(Ordering::Relaxed)) < LOOKS {
@@ -176,7 +177,8 @@ impl Superblock {
     fn take_first(&self, free: u64, choice: u64) -> Result<TakenSpan, u64> {
         let index = choice.trailing_zeros();
         let rest = free & !(1 << index);
-        // ORDERING: `take_order`. Pairs with `Superblock::give` and `Superblock::open`.
+        // ORDERING: `take_order`. Pairs with `Superblock::give`, `Superblock::open` and
+        // `Superblock::reopen`.
         self.free.compare_exchange_weak(free, rest, take_order(), Ordering::Relaxed)?;
         #[cfg(ephemera_pages)]
         self.mark_used(1 << index);
@@ -186,7 +188,7 @@ impl Superblock {
     }
 
     /// Clears the `idle` bit of a span that was just taken. If a look marks the span at the same
-    /// time, the mark remains, and one later look may purge the span too early.
+    /// time, the mark may remain, and one later look may purge the span too early.
     #[cfg(ephemera_pages)]
     #[inline]
     fn mark_used(&self, bit: u64) {

@@ -25,8 +25,8 @@ impl ChunkPtr {
         word == COMPLETE || back.wrapping_add(word) == self.taken().get()
     }
 
-    /// Returns whether another thread has returned the pages of the blocks to the operating system,
-    /// and the frees of these blocks are not booked yet.
+    /// Returns whether the chunk is purged: a thread has returned the whole pages after the chunk's
+    /// header to the operating system, and no thread has booked the chunk's remote frees since.
     pub(crate) fn is_purged(self) -> bool {
         self.purged().load(Ordering::Relaxed)
     }
@@ -75,8 +75,7 @@ impl ChunkPtr {
 /// or uses them during the call.
 pub(crate) unsafe fn discard(start: NonNull<u8>, len: usize) {
     #[cfg(all(feature = "std", not(ephemera_loom)))]
-    // SAFETY: the range is in a live block, and the caller ensures that nothing needs or uses its
-    // bytes.
+    // SAFETY: the caller's range is in a live block, and nothing needs or uses its bytes.
     unsafe {
         ephemera_prim::pages::discard(start, len);
     }

@@ -75,9 +75,9 @@ pub(super) unsafe fn grow<E: RingEnv>(
     layouts: (Layout, Layout),
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
-    // SAFETY: `block` is a live block of layout `layouts.0`. The layout has no class, so the block
-    // came from an equivalent backing allocator and is counted on the account. A failed first
-    // attempt leaves the block unchanged.
+    // SAFETY: `layouts.1` is not smaller, and neither size is zero. `layouts.0` has no class, so
+    // the live block of this layout came from an equivalent backing allocator and is counted on the
+    // account. A failed first attempt leaves the block unchanged.
     let grow = || unsafe { large::grow(env.backing(), env.account(), block, layouts, zeroed) };
     grow().or_else(|AllocError| {
         make_room(env);
@@ -95,7 +95,8 @@ pub(super) unsafe fn shrink<E: RingEnv>(
     block: NonNull<u8>,
     layouts: (Layout, Layout),
 ) -> Result<NonNull<u8>, AllocError> {
-    // SAFETY: `block` is a live block of layout `layouts.0`. The layout has no class, so the block
-    // came from an equivalent backing allocator and is counted on the account.
+    // SAFETY: `layouts.1` is not larger, and neither size is zero. `layouts.0` has no class, so the
+    // live block of this layout came from an equivalent backing allocator and is counted on the
+    // account.
     unsafe { large::shrink(env.backing(), env.account(), block, layouts) }
 }

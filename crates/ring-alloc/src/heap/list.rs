@@ -8,7 +8,8 @@ use crate::geometry::ChunkClass;
 impl ChunkHeap {
     /// Adds a new chunk to the list of its class (H5). Only the owner may call this method.
     pub(super) fn link(&self, chunk: ChunkPtr, class: ChunkClass) {
-        // SAFETY: the caller owns the heap (H1), and the chunk is removed before it is freed (H5).
+        // SAFETY: the caller owns the heap (H1). The new chunk is on no list yet, and is removed
+        // before it is freed (H5).
         unsafe { self.chunks[class.index()].add(chunk.as_non_null()) };
         if class == ChunkClass::Small {
             self.small.add(1);
@@ -44,7 +45,7 @@ impl ChunkHeap {
 
     /// Calls `visit` for every chunk. Only the owner may call this method.
     pub(super) fn for_each(&self, mut visit: impl FnMut(ChunkPtr)) {
-        // SAFETY: chunks on the list are live, and the owner does not free any during the walk
+        // SAFETY: a chunk on the list is not freed (H5), and the owner removes none during the walk
         // (C1).
         let mut visit = |chunk| visit(unsafe { ChunkPtr::new(chunk) });
         for chunks in &self.chunks {

@@ -44,8 +44,7 @@ use ephemera_prim::word::{OwnerPtr, OwnerUsize};
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::{CLASSES, ChunkClass, Geometry};
 
-/// The chunks of one owner. Dropping a heap does not free its chunks, so the owner must free them
-/// first.
+/// The chunks of one owner. Dropping a heap does not free its chunks.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct ChunkHeap {

@@ -120,7 +120,8 @@ unsafe fn grow_elsewhere<E: RingEnv>(
         return Ok(block);
     }
     if is_large::<E>(old) && is_large::<E>(new) {
-        // SAFETY: the caller's block is live with layout `old`, and both layouts are large.
+        // SAFETY: the caller's block is live with layout `old`, `new` is not smaller, and both
+        // layouts are large.
         return unsafe { large::grow(env, block, (old, new), zeroed) };
     }
     // SAFETY: the caller's block is live with layout `old`, and both layouts have at least
@@ -157,8 +158,8 @@ pub(crate) unsafe fn shrink<E: RingEnv>(
     let start = block.addr().get();
     // SAFETY: the block has more than `new.size()` bytes.
     let tail = unsafe { block.add(new.size()) };
-    // SAFETY: the caller gives up the tail, whose bytes are not booked yet, so only the caller
-    // accesses them.
+    // SAFETY: the caller gives up the tail of its block. The bytes are not booked yet, so only the
+    // caller accesses them.
     unsafe { poison(tail, less) };
     if env.owns(chunk) {
         chunk.shrink(start, old.size(), new.size(), front);
@@ -182,7 +183,8 @@ unsafe fn shrink_elsewhere<E: RingEnv>(
     new: Layout,
 ) -> Result<NonNull<u8>, AllocError> {
     if is_large::<E>(old) && is_large::<E>(new) {
-        // SAFETY: the caller's block is live with layout `old`, and both layouts are large.
+        // SAFETY: the caller's block is live with layout `old`, `new` is not larger, and both
+        // layouts are large.
         return unsafe { large::shrink(env, block, (old, new)) };
     }
     // SAFETY: the caller's block is live with layout `old`, and both layouts have at least

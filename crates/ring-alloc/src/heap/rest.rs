@@ -11,8 +11,8 @@ use crate::live::LiveCount;
 /// stay in the caches of both cores, so it is faster to reuse the chunks at once.
 const LEAST: usize = 3;
 
-/// Decides whether small chunks rest from now on. Returns `true` only if they rested and now stop.
-/// The heap may then have more empty chunks than it should keep.
+/// Decides whether small chunks rest from now on. Returns whether they rested and now stop. If so,
+/// the heap may have more empty chunks than it should keep.
 pub(super) fn ends<E: RingEnv>(env: E) -> bool {
     let heap = env.heap();
     let may_rest = env.may_rest() && heap.small.get() >= LEAST;
@@ -35,8 +35,8 @@ pub(super) fn has_resting<E: RingEnv>(env: E) -> bool {
     env.heap().rest.goal() != 0 && env.may_rest() && !weakened!("resting_chunks_wait_for_booking")
 }
 
-/// Returns whether a heap without an empty small chunk requests one before it books remote frees,
-/// in order to let chunks rest longer: whether the heap has fewer small chunks than its goal.
+/// Returns whether the heap has fewer small chunks than its goal. If so, a heap without an empty
+/// small chunk requests one before it books remote frees, so that chunks rest longer.
 pub(super) fn grows<E: RingEnv>(env: E) -> bool {
     let heap = env.heap();
     heap.small.get() < heap.rest.goal() || weakened!("chunks_have_no_bound")

@@ -16,8 +16,8 @@ use crate::live::LiveCount;
 
 /// Allocates a block that does not fit into the front. Books remote frees, which may empty the
 /// front. If the block still does not fit, takes an empty chunk, or requests a chunk from the
-/// backing allocator. While small chunks rest (`rest`), tries to take or request a small chunk
-/// before it books, unless a decision about the rest is due.
+/// backing allocator. While small chunks rest (`rest`), first tries to take or request a chunk for
+/// a small block, unless a decision about the rest is due.
 #[cold]
 #[inline(never)]
 pub(crate) fn refill<E: RingEnv>(
@@ -152,8 +152,8 @@ fn free_empties_beyond<E: RingEnv>(env: E, class: ChunkClass, keep: usize, wait:
     }
 }
 
-/// Frees a popped empty chunk and returns `true`. If a walker protects the chunk, returns `false`,
-/// and the caller must push the chunk again, which is then only on the list of all chunks.
+/// Frees a popped empty chunk and returns `true`. If a walker protects the chunk, returns `false`.
+/// The chunk is then only on the list of all chunks, and the caller must push it again.
 #[cold]
 #[inline(never)]
 fn free_chunk<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wait: Wait) -> bool {
@@ -164,7 +164,7 @@ fn free_chunk<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wait: Wait
     let memory = chunk.end_of_life();
     if env.note_freed(layout.size()) {
         // SAFETY: the chunk is a live block of `backing` with this layout. It is empty and on no
-        // list (H4, H5), so nothing needs its bytes.
+        // list (H4, H5), so nothing needs or uses its bytes.
         unsafe { discard(memory, layout.size()) };
     }
     // SAFETY: the chunk is empty and on no list (H4, H5), so nothing points to it. It came from

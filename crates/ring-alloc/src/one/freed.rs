@@ -54,7 +54,7 @@ impl FreedBytes {
         }
     }
 
-    /// Notes that a thread requested a chunk of `bytes` bytes. They count against both sums,
+    /// Notes that a thread requested a chunk of `bytes` bytes. Subtracts them from both sums,
     /// because the global allocator may serve the chunk from bytes of either.
     pub(super) fn note_obtained(&self, bytes: usize) {
         let (before, _) = take(&self.kept, bytes);

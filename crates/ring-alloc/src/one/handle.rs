@@ -14,11 +14,11 @@ use crate::stats::Stats;
 ///
 /// The handle has size zero, so it does not enlarge containers. On the fast path, a thread
 /// allocates from its own chunks, and frees blocks in them, without an atomic read-modify-write. A
-/// remote free takes one read-modify-write. The first remote free in a chunk since its owner last
-/// booked remote frees takes at least two and a fence, and may purge chunks of idle threads. If the
-/// owner has exited, that free and the free of the chunk's last live block may also free chunks
-/// that the owner left. Blocks may be freed after the allocating thread has exited, and destructors
-/// of thread-locals may allocate and free.
+/// remote free usually takes one read-modify-write. The first remote free in a chunk since its
+/// owner last booked remote frees takes at least two and a fence, and may purge chunks of idle
+/// threads. If the owner has exited, that free and the free of the chunk's last live block may also
+/// free chunks that the owner left. Blocks may be freed after the allocating thread has exited, and
+/// destructors of thread-locals may allocate and free.
 ///
 /// `OneRingAlloc` cannot be the `#[global_allocator]`, because its chunks come from the global
 /// heap. This is deliberate: one long-lived block pins its chunk, and a whole program has
@@ -158,8 +158,8 @@ impl OneRingAlloc {
     ///
     /// A thread that no longer allocates keeps its fronts and up to 4 empty chunks of each class,
     /// or up to 2 MiB of small chunks after a hand-over, until its exit or its own
-    /// [`trim`](OneRingAlloc::trim). Its other empty chunks, those that remote frees emptied, lose
-    /// their pages while the thread is idle.
+    /// [`trim`](OneRingAlloc::trim). Its other empty chunks, those that remote frees emptied, each
+    /// lose all but two pages while the thread is idle.
     #[inline]
     pub fn trim_all(&self) {
         self.trim();
@@ -182,14 +182,14 @@ impl OneRingAlloc {
     /// Sets the limit on the bytes that all threads together may hold from the global heap in
     /// chunks and large blocks. `usize::MAX`, the initial value, means no limit.
     ///
-    /// Before a request that would exceed the limit fails with [`AllocError`], this thread frees
-    /// its empty chunks and those of exited threads. Every other thread frees its own empty chunks
-    /// when it next fills a chunk, so a later attempt may succeed. While another thread returns
-    /// pages of this thread's chunks (usually for 0.1 ms), this thread cannot free those chunks, so
-    /// its request may be refused although their blocks are free. Lowering the limit does not free
-    /// memory. A thread that handed over blocks without a limit may hold 2 MiB of empty chunks
-    /// until another of its small chunks becomes empty, or until it has filled up to 64 more
-    /// chunks.
+    /// Before a request that would exceed the limit fails with [`AllocError`], the requesting
+    /// thread frees its empty chunks and those of exited threads. Every other thread frees its own
+    /// empty chunks when it next fills a chunk, so a later attempt may succeed. While another
+    /// thread returns pages of the requesting thread's chunks (usually for 0.1 ms), the requesting
+    /// thread cannot free those chunks, so its request may be refused although their blocks are
+    /// free. Lowering the limit does not free memory. A thread that handed over blocks without a
+    /// limit may hold 2 MiB of empty chunks until another of its small chunks becomes empty, or
+    /// until it has filled up to 64 more chunks.
     ///
     /// A [`shrink`](OneRingAlloc::shrink) is never refused because of the limit: if it must move
     /// its block, the move may exceed the limit.

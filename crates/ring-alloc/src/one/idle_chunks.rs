@@ -19,9 +19,10 @@ const CHUNKS: usize = if cfg!(any(test, miri)) { 4 } else { 512 };
 const PURGES: usize = if cfg!(any(test, miri)) { 2 } else { 32 };
 
 /// Purges chunks of this heap that have unbooked remote frees and no live block. `by` says why the
-/// owner is idle. Returns the number of purged chunks, and whether another look probably finds
-/// more. After this call, the caller must check whether the heap's record is free, and drain its
-/// mail if it is. Only one thread at a time may call this function for a heap.
+/// owner is idle. Returns the number of purged chunks, whether another look probably finds more,
+/// and whether this look reached the last chunk. After this call, the caller must check whether a
+/// thread holds the heap's record, and drain the record's mail if none does. Only one thread at a
+/// time may call this function for a heap.
 pub(super) fn purge_chunks<H>(heap: &ChunkHeap, mail: &Mail<Chunk, H>, by: IdleBy) -> Purged {
     if weakened!("ring_idle_owners_keep_pages") {
         return Purged::default();

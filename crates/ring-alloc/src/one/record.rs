@@ -171,7 +171,7 @@ fn look_after<R: Realm>(realm: R, record: &Record<RingRecord<R::Geometry>>) {
     record.look_after(has_mail, |record| drain(realm, record));
 }
 
-/// Releases a lease, and drains the remote frees that other threads pushed during the lease.
+/// Releases a lease, and then drains the record if other threads pushed chunks during the lease.
 pub(super) fn release<R: Realm>(realm: R, lease: Lease<'_, RingRecord<R::Geometry>>) {
     lease.release(has_mail, |record| drain(realm, record));
 }
@@ -180,8 +180,8 @@ fn has_mail<G>(data: &RingRecord<G>) -> bool {
     data.mail.is_some()
 }
 
-/// Drains a record if no thread holds it. A thread that pushed chunks to the record's inbox, or put
-/// chunks back there, must call this.
+/// Drains a record if no thread holds it. A thread that pushed a chunk to the record's inbox, or
+/// put borrowed chunks back, must then call this.
 pub(super) fn drain_free_record<R: Realm>(realm: R, record: &HeapRecord<R::Geometry>) {
     if record.is_free() {
         // Without this call, no thread would drain this inbox before the record is leased again.
@@ -238,9 +238,9 @@ impl<R: Realm> Clone for RecordOwner<'_, R> {
 
 impl<R: Realm> Copy for RecordOwner<'_, R> {}
 
-// SAFETY: the record's holder owns its heap (L1), and the heaps of NOWHERE and GONE are never
-// written (H6). The owner word of each chunk names the record, and all chunks come from the global
-// heap.
+// SAFETY: the record's holder has entered the heap and owns it (L1). The heaps of NOWHERE and GONE
+// are never written (H6). The owner word of each chunk names the record. All chunks come from the
+// global heap.
 unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
     type Geometry = R::Geometry;
     type Backing = Global;
@@ -323,7 +323,8 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
         #[cfg(not(ephemera_loom))]
         let bytes = chunk.class().chunk_size::<R::Geometry>();
         // SAFETY: the chunk belongs to that record. It is not freed yet, because the caller owned
-        // the block or bytes that `given` counts, and frees them only with this call.
+        // the block or bytes (at least one) that `given` counts, and frees them only with this
+        // call. The blocks of a chunk of at most 1 MiB count less than 2^62.
         let pushed = unsafe { inbox.give_back_add(chunk.as_non_null(), given.word()) };
         if pushed {
             drain_free_record(self.realm, record);

@@ -65,7 +65,7 @@ impl Realm for ProcessRealm {
     }
 }
 
-/// The calling thread as the owner of its record's heap. Each method reads the record again,
+/// The calling thread as the owner of its record's heap. Methods read the record at each call,
 /// because the thread can become bound to a record in the middle of an operation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct This;
@@ -267,7 +267,7 @@ mod tests {
         assert_ne!(held(), 0, "the record is held, so the free leaves the chunk to the holder");
         let (layout, class) = (Layout::new::<[u8; 4_000]>(), ChunkClass::Medium);
         let block = refill_held(Held::Leased(lease), layout, class, Limit::Applies).expect("no limit");
-        // The account shows what is held. A call of `stats` would trim the free record.
+        // The account shows what is held. A call of `stats` would trim the record.
         assert_eq!(held(), class.chunk_layout::<Standard>().size(), "the small chunk is empty");
         // SAFETY: the block was allocated above with this layout.
         unsafe { OneRingAlloc.deallocate(block, layout) };

@@ -61,7 +61,7 @@ impl Default for Builder {
 
 impl<G: Geometry> Builder<G> {
     /// Sets the limit on the bytes that the ring may hold from its backing allocator: chunks, large
-    /// blocks and the ring's own state (about 200 bytes).
+    /// blocks and the ring's own state (256 bytes over the global heap of a 64-bit target).
     ///
     /// A request that would exceed the limit makes the ring free its empty chunks, and fails with
     /// [`AllocError`] if that is not enough. A shrink is never refused because of the limit: if it

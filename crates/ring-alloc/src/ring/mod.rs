@@ -75,8 +75,8 @@ ring_alloc!();
 
 #[cfg(feature = "alloc")]
 impl RingAlloc<Global> {
-    /// Creates a ring over the global heap. The ring holds about 200 bytes until its first
-    /// allocation.
+    /// Creates a ring over the global heap. On a 64-bit target, the ring holds 256 bytes until its
+    /// first allocation.
     ///
     /// # Aborts
     /// Calls [`handle_alloc_error`] if there is no memory for the ring's state.
@@ -294,8 +294,7 @@ impl<A: Allocator, G: Geometry> Drop for RingAlloc<A, G> {
 }
 
 impl<A: Allocator + Default> Default for RingAlloc<A> {
-    /// Creates a ring over the default value of the backing allocator. Otherwise like
-    /// [`RingAlloc::new_in`].
+    /// Creates a ring over the default value of the backing allocator, like [`RingAlloc::new_in`].
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if there is no memory for the ring's state. Without the feature

@@ -11,8 +11,8 @@ pub(crate) const BURST: usize = 64 * MIB;
 pub(crate) const SHORT: usize = 16 * MIB;
 pub(crate) const CHUNK: usize = 32 << 10;
 
-/// The number of bytes that may stay resident besides pages of purged chunks: freed chunks that
-/// kept their pages, and other memory.
+/// The number of bytes that may stay resident besides one or two pages of each chunk: freed chunks
+/// that kept their pages, and other memory.
 pub(crate) const KEPT: usize = 6 * MIB;
 
 /// A block of 1 KiB. A chunk of 32 KiB holds 31 of them.

@@ -3,7 +3,7 @@
 
 use ring_alloc::OneRingAlloc;
 
-/// A guard whose drop removes the limit, even if a test fails.
+/// A guard whose drop removes the limit, even if the test fails.
 pub(crate) struct Unlimited;
 
 impl Drop for Unlimited {

@@ -12,7 +12,7 @@ use crate::pattern;
 
 /// The byte that fills new memory, unless the caller requested zeroed memory.
 pub const FRESH: u8 = 0xa5;
-/// The byte that fills memory just before it is freed.
+/// The byte that fills a block just before `deallocate` frees it.
 pub const FREED: u8 = 0xdb;
 
 /// An allocator that records each live block with its layout.

@@ -140,8 +140,8 @@ impl Broken {
     }
 }
 
-// SAFETY: on purpose, `Broken` meets the contract only with `Fault::Nothing`. The suite finds a
-// violation before it relies on the violated property.
+// SAFETY: with most faults, `Broken` violates the contract on purpose. The suite finds a violation
+// before it relies on the violated property.
 unsafe impl Allocator for Broken {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let size = layout.size();

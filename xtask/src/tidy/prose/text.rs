@@ -27,8 +27,8 @@ impl Paragraph {
     }
 }
 
-/// Returns the mark that begins a comment in a file that is not Rust, or `None` if the comments of
-/// such files are not checked.
+/// Returns the mark that begins a comment in a file that is not Rust, or `None` if the file's
+/// comments are not checked.
 fn mark(path: &str) -> Option<&'static str> {
     let is = |ends: &[&str]| ends.iter().any(|end| path.ends_with(end));
     if is(&[".toml", ".yml", ".yaml", ".sh"]) || path.starts_with(".ci/") {

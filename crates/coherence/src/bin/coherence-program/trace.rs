@@ -71,7 +71,8 @@ pub(crate) fn tell_stack() {
     let found = unsafe { libc::pthread_getattr_np(this, attributes.as_mut_ptr()) };
     assert_eq!(found, 0, "the C library knows the stack of its threads");
     let (mut start, mut bytes) = (std::ptr::null_mut(), 0);
-    // SAFETY: `pthread_getattr_np` succeeded, so the attributes are initialised.
+    // SAFETY: `pthread_getattr_np` succeeded, so the attributes are initialised. The other two
+    // pointers are writable.
     unsafe { libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut start, &raw mut bytes) };
     // SAFETY: the attributes are initialised, and nothing uses them after this call.
     unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };

@@ -18,7 +18,7 @@ const BATCH: u64 = 32;
 const WINDOW: usize = 64;
 /// The number of live blocks of an array in `larson`.
 const ARRAY: usize = 256;
-/// The number of rounds after which an array moves to the next thread.
+/// The number of rounds after which an array moves to another thread.
 const STAY: u64 = 4;
 /// The number of blocks that `fan` allocates in a turn for each freeing thread.
 const SHARE: u64 = 8;

@@ -1,4 +1,4 @@
-//! The system calls: map, unmap, purge, remap.
+//! The system calls that `pages` makes.
 //!
 //! Each function that makes a request returns `false` or `None` if the operating system refuses.
 //! Tests simulate a refusal by [`refuse_call`].
@@ -28,13 +28,13 @@ static REFUSE: AtomicUsize = AtomicUsize::new(NEVER);
 static HUGE: AtomicBool = AtomicBool::new(false);
 
 /// Sets the number of the call that will be refused, with 0 for none. Returns what remains of the
-/// previous number. Each call reduces the number by one, unless it is `usize::MAX`. The result 0
-/// means that the chosen call has been refused, or that no call was chosen.
+/// previous number. Each system call reduces the number by one, unless it is `usize::MAX`. The
+/// result 0 means that the chosen call has been refused, or that no call was chosen.
 pub(super) fn refuse_call(number: usize) -> usize {
     REFUSE.swap(number, Ordering::Relaxed)
 }
 
-/// Returns whether a test wants this call to be refused.
+/// Counts a call, and returns whether a test wants this call to be refused.
 #[inline]
 fn refused() -> bool {
     match REFUSE.load(Ordering::Relaxed) {
@@ -78,11 +78,12 @@ pub(super) unsafe fn unmap(block: NonNull<u8>, len: usize) -> bool {
 pub(super) const PURGED_IS_ZERO: bool = system::PURGED_IS_ZERO;
 
 /// Returns the pages of a range to the operating system, and reports whether that worked. The bytes
-/// are zero afterwards if [`PURGED_IS_ZERO`] is true. If the system refuses, their content is
+/// are zero afterwards if that worked and [`PURGED_IS_ZERO`] is true. Otherwise, their content is
 /// unknown. A range that does not consist of whole pages is refused.
 ///
 /// # Safety
-/// The range is in a mapping by [`map`], belongs to the caller, and its content is not needed.
+/// The range is in a mapping by [`map`] or [`remap`], belongs to the caller, and its content is not
+/// needed.
 #[must_use]
 pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
     // SAFETY: the caller owns these accessible pages and does not need their content.

@@ -10,8 +10,8 @@ const MEM_RELEASE: u32 = 0x8000;
 const MEM_RESET: u32 = 0x8_0000;
 const PAGE_READWRITE: u32 = 4;
 
-/// The number of attempts to map at an aligned address. An attempt fails if another thread maps
-/// there first.
+/// The largest number of attempts to map at an aligned address. An attempt fails if another thread
+/// maps there first.
 const TRIES: usize = 8;
 
 // SAFETY: these are the functions of the Windows API by these names, with its types: `SIZE_T` is

@@ -43,7 +43,7 @@ impl Home {
     /// The superblock stays mapped if at least half of its spans are cached and the cache is within
     /// its bound. A later purge of one of its spans then calls this function again. Otherwise the
     /// superblock becomes the spare one of its table, and this function unmaps the former spare if
-    /// all of its spans are free.
+    /// that one has no used span.
     fn retire(&'static self) {
         let table = self.table();
         let cached = self.superblock.dirty_spans() * 2 >= table.order().spans();
@@ -72,7 +72,8 @@ impl Home {
         // Clear the entries first: as soon as the memory is unmapped, another superblock may get
         // its addresses.
         map::clear(base, table.order());
-        // SAFETY: all spans were free, and closing the superblock claimed them (G1).
+        // SAFETY: the bytes are the superblock's whole mapping. All spans were free, and closing
+        // the superblock claimed them (G1).
         let unmapped = unsafe { os::unmap(base, table.order().superblock()) };
         if unmapped {
             budget::unmapped(table.order().superblock());
