@@ -161,8 +161,8 @@ pub(super) fn unmap_one() -> bool {
     unmap_first(slots)
 }
 
-/// Unmaps a mapping that has been in its slot for [`LOOKS`] looks. Returns `false` if it found none,
-/// or one that the operating system refused to unmap.
+/// Unmaps a mapping that has been in its slot for [`LOOKS`] looks. Returns `false` if it found
+/// none, or one that the operating system refused to unmap.
 pub(super) fn unmap_idle(look: usize) -> bool {
     unmap_first(KEPT.iter().filter(|slot| slot.is_idle(look)))
 }

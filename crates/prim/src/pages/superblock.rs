@@ -25,8 +25,8 @@ ordering!(take_order = Acquire, Relaxed if "span_take_relaxed");
 // ORDERING: Release. Pairs with the Acquire in `Superblock::take` and in `Superblock::close`.
 // Publishes: this owner's accesses to the span, and the span's dirty bit.
 ordering!(give_order = Release, Relaxed if "span_give_relaxed");
-// ORDERING: Acquire. Pairs with the Release in `Superblock::give`: the thread that unmaps the
-// superblock sees all accesses to its spans.
+// ORDERING: Acquire. Pairs with the Release in `Superblock::give` and `Superblock::reopen`: the
+// thread that unmaps the superblock sees all accesses to its spans.
 ordering!(close_order = Acquire, Relaxed if "superblock_close_relaxed");
 
 /// The number of looks after which a cached span may leave the cache, if no thread has taken it by
@@ -217,7 +217,7 @@ impl Superblock {
     /// dirty spans, or `None` if a span is not free. After the superblock has closed, the caller
     /// must unmap the mapping or reopen the superblock.
     pub(crate) fn close(&self, all: u64) -> Option<(*mut u8, u32)> {
-        // ORDERING: `close_order`. Pairs with `Superblock::give`.
+        // ORDERING: `close_order`. Pairs with `Superblock::give` and `Superblock::reopen`.
         self.free.compare_exchange(all, 0, close_order(), Ordering::Relaxed).ok()?;
         let dirty = self.dirty.load(Ordering::Relaxed);
         Some((self.base.load(Ordering::Relaxed), dirty.count_ones()))
