@@ -29,8 +29,8 @@ pub(crate) fn goes(op: u8, ptr: *mut u8) {
     record(&Call { lead: format::lead(op, 0), address: ptr.addr() as u64, size: None });
 }
 
-/// Records the end of a `realloc` of `old`: the new address and size, or `old` and size 0 if `new`
-/// is null. A requested size of 0 is recorded as 1.
+/// Records the end of a `realloc` of `old`: the new address and the requested size, at least 1, or
+/// `old` and size 0 if `new` is null.
 #[inline]
 pub(crate) fn resized(old: *mut u8, new: *mut u8, size: usize) {
     let (address, size) = if new.is_null() { (old, 0) } else { (new, size.max(1)) };

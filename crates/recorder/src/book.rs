@@ -20,7 +20,7 @@ pub struct LiveBlock {
     pub align_log2: u8,
     /// The number of the thread that allocated the block.
     pub thread: u32,
-    /// The number of blocks that all threads allocated before this one.
+    /// The number of blocks, of all threads, that became known before this one.
     pub birth: u64,
     /// The time of the allocation, in nanoseconds since the start of the recording.
     pub time: u64,

@@ -72,11 +72,11 @@ pub enum StartError {
         /// The smallest valid limit, in bytes.
         least: u64,
     },
-    /// A system call failed.
+    /// A call to the kernel or to the C library failed.
     System {
         /// The name of the call.
         call: &'static str,
-        /// The error number that the call set.
+        /// The error number of the failure.
         errno: i32,
     },
 }

@@ -6,9 +6,9 @@
 //!
 //! * The recorder extends the file with `truncate`, which takes the file's path. `truncate` can
 //!   also shorten a file, so the process's lock keeps two calls from overlapping.
-//! * The recorder maps a new part from the *anchor*, the last mapped page of the file. `mremap`
-//!   with an old size of zero maps this page again, together with the requested part of the file
-//!   after it.
+//! * The recorder maps a new part from the *anchor*, a mapping of one page, usually the last one of
+//!   the file. `mremap` with an old size of zero maps this page again, together with the requested
+//!   part of the file after it.
 //! * Before a packet is used, `MADV_POPULATE_WRITE` reserves the packet's space on the disk. That
 //!   call reports a full disk, whereas a plain write to the mapping would raise `SIGBUS`. Kernels
 //!   before 5.14 lack the call, so there the recorder opens the file once for each packet.
@@ -23,7 +23,7 @@ use crate::format::{FILE_HEADER, PACKET, Stop};
 use crate::os::{self, errno, failed};
 
 /// The smallest step by which the file grows, in bytes, unless the limit or the disk allows only a
-/// smaller step. From this size up to [`MOST_STEP`], a step doubles the file.
+/// smaller step. A larger file grows by about its own size, at most by [`MOST_STEP`].
 const LEAST_STEP: u64 = 128 << 10;
 /// The largest step by which the file grows, in bytes.
 const MOST_STEP: u64 = 4 << 20;
@@ -65,8 +65,8 @@ impl TraceFile {
             close(fd);
         }
         if made.is_err() {
-            // SAFETY: the path is NUL-terminated. Best effort: if the call fails, a trace without
-            // events remains.
+            // SAFETY: the path is NUL-terminated. Best effort: if the call fails, a file without a
+            // header remains.
             unsafe { libc::unlink(path.as_ptr()) };
         }
         made

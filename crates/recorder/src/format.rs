@@ -21,7 +21,7 @@
 //!            6 thread   number              of the following events' thread; no sequence, no time
 //! note     op 7 and kind u8 | numbers by kind, no sequence number
 //!            0 clocks   time +, processor time of the thread, of the process, and of the
-//!                       recorder for the previous change of packets
+//!                       recorder for getting this packet, or 0
 //!            1 took     nanoseconds of the allocator and of the recorder for the previous event
 //! ```
 //!
@@ -36,8 +36,8 @@
 //!
 //! The processor times of a note are in ticks since the thread or the process began. The file
 //! header has nanoseconds: the process's processor time when the recording started, then the end
-//! of the run and its processor time, both counted from that start. The last two are 0 if the
-//! program ended without `exit`. The cost of two clock readings is in picoseconds.
+//! of the run and its processor time, both counted from that start. The last two are 0 unless the
+//! program called `exit` during the recording. The cost of two clock readings is in picoseconds.
 //!
 //! Version 1, which this crate still reads, does not have notes. Its header lacks the fields from
 //! offset 4032 on, except the number of dropped calls, so its traces do not contain processor
@@ -96,8 +96,8 @@ pub mod header {
     /// Processor time of the process when the recording started, in nanoseconds. The command ends
     /// before this field.
     pub const START_PROCESSOR: usize = 4032;
-    /// Nanoseconds from the start of the recording to the exit of the program; 0 if the program
-    /// ended without `exit`.
+    /// Nanoseconds from the start of the recording to the exit of the program; 0 unless the program
+    /// called `exit` during the recording.
     pub const END: usize = 4040;
     /// Processor time of the process from the start of the recording to the exit, in nanoseconds.
     pub const END_PROCESSOR: usize = 4048;
@@ -157,7 +157,7 @@ pub struct Clocks {
     pub thread: u64,
     /// Processor time of the process since it began.
     pub process: u64,
-    /// Processor time that the thread has just spent on getting this packet.
+    /// Processor time that the thread spent on getting this packet; 0 if the packet is not new.
     pub recorder: u64,
 }
 

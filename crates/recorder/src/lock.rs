@@ -25,7 +25,7 @@ pub(crate) struct Lock<'a> {
 
 impl<'a> Lock<'a> {
     /// Takes the lock, and waits while another thread holds it. `word` is the lock's futex, which
-    /// is 0 while the lock is free. Returns `None` if the kernel refuses to wait.
+    /// is 0 while the lock is free. Returns `None` if the kernel does not let the thread wait.
     pub(crate) fn take(word: &'a AtomicU32) -> Option<Self> {
         let quiet = Uninterrupted::begin();
         let thread = os::thread();
@@ -115,7 +115,7 @@ impl Uninterrupted {
 
 impl Drop for Uninterrupted {
     fn drop(&mut self) {
-        // SAFETY: `begin` initialised the set.
+        // SAFETY: `begin` initialised the set, and a null pointer is allowed for the old one.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.signals, null_mut()) };
         // SAFETY: `begin` got this state from the same function. glibc and musl accept a null
         // pointer for the old state.

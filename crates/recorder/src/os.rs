@@ -1,5 +1,5 @@
-//! The recorder's calls to the kernel: memory, clocks, and the futex of the lock. No function
-//! here allocates.
+//! The recorder's calls to the kernel: memory, clocks, IDs, the command line, and the futex of the
+//! lock. No function here allocates.
 //!
 //! The module `file` has the calls for the trace's file.
 

@@ -149,14 +149,16 @@ pub(crate) unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut
         // For size 0, `realloc` frees the block. Some allocators then return null, others a new
         // block.
         goes(op::FREE, block.cast());
-        // SAFETY: the caller upholds the callee's contract.
+        // SAFETY: the pointer is the next allocator's `realloc` (I8). The live block is not early,
+        // so it came from that allocator.
         let left = unsafe { (real.realloc)(block, 0) };
         born(op::ALLOC, 0, left.cast(), 0);
         return left;
     }
     goes(op::RESIZE, block.cast());
     let mut watch = CallTimer::start();
-    // SAFETY: the caller upholds the callee's contract.
+    // SAFETY: the pointer is the next allocator's `realloc` (I8). The live block is not early, so
+    // it came from that allocator.
     let moved = unsafe { (real.realloc)(block, size) };
     watch.lap();
     resized(block.cast(), moved.cast(), size);
@@ -193,7 +195,8 @@ pub(crate) unsafe extern "C" fn free(block: *mut c_void) {
         let mut watch = CallTimer::start();
         goes(op::FREE, block.cast());
         watch.lap();
-        // SAFETY: the caller upholds the callee's contract.
+        // SAFETY: the pointer is the next allocator's `free` (I8). The live block is not early, so
+        // it came from that allocator, and the caller does not use it again.
         unsafe { (real.free)(block) };
         watch.end_allocator();
     }
@@ -234,7 +237,8 @@ pub(crate) unsafe extern "C" fn posix_memalign(place: *mut *mut c_void, align: u
         unsafe { *place = block };
         return if block.is_null() { libc::ENOMEM } else { 0 };
     };
-    // SAFETY: the caller upholds the callee's contract.
+    // SAFETY: the pointer is the next allocator's `posix_memalign` (I8), which accepts any
+    // alignment and size. The caller passes a `place` that is valid for writes.
     let status = unsafe { (real.posix_memalign)(place, align, size) };
     if status == 0 {
         // SAFETY: the caller passes a valid pointer, and the call above has set its target.
@@ -264,7 +268,7 @@ fn aligned(align: usize, size: usize, block: Option<*mut c_void>) -> *mut c_void
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
     let Some(real) = real() else { return early(align, size).cast() };
-    // SAFETY: the caller upholds the callee's contract.
+    // SAFETY: `next` is the next allocator's `memalign` (I8), which accepts any arguments.
     aligned(align, size, real.memalign.map(|next| unsafe { next(align, size) }))
 }
 
@@ -276,7 +280,7 @@ pub(crate) unsafe extern "C" fn memalign(align: usize, size: usize) -> *mut c_vo
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
     let Some(real) = real() else { return early(align, size).cast() };
-    // SAFETY: the caller upholds the callee's contract.
+    // SAFETY: `next` is the next allocator's `aligned_alloc` (I8), which accepts any arguments.
     aligned(align, size, real.aligned_alloc.map(|next| unsafe { next(align, size) }))
 }
 
@@ -294,7 +298,7 @@ fn page() -> usize {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn valloc(size: usize) -> *mut c_void {
     let Some(real) = real() else { return early(page(), size).cast() };
-    // SAFETY: the caller upholds the callee's contract.
+    // SAFETY: `next` is the next allocator's `valloc` (I8), which accepts any size.
     aligned(page(), size, real.valloc.map(|next| unsafe { next(size) }))
 }
 
@@ -307,7 +311,7 @@ pub(crate) unsafe extern "C" fn valloc(size: usize) -> *mut c_void {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn pvalloc(size: usize) -> *mut c_void {
     let Some(real) = real() else { return early(page(), size).cast() };
-    // SAFETY: the caller upholds the callee's contract.
+    // SAFETY: `next` is the next allocator's `pvalloc` (I8), which accepts any size.
     let block = real.pvalloc.map(|next| unsafe { next(size) });
     // If the size overflows here, the next allocator has refused it, and `block` is null.
     aligned(page(), size.checked_next_multiple_of(page()).unwrap_or(size), block)

@@ -39,7 +39,7 @@ const STOPPED: u32 = 2;
 #[repr(C)]
 struct Recording {
     state: AtomicU32,
-    /// The word of the [`Lock`] under which the file is created and extended.
+    /// The word of the process's [`Lock`].
     locked: AtomicU32,
     /// The number of threads that are about to enter a sandbox. The file grows only while there is
     /// none. The child of a fork lacks these threads, and starts with zero.

@@ -78,8 +78,8 @@ pub struct RunEnd {
 /// The largest thread number in a valid trace.
 const THREADS: u64 = format::MOST_THREADS;
 
-/// The maximum number of consecutive packets without a header. Such packets are left by killed
-/// threads, and by a recorder that extended the file in advance.
+/// The maximum number of consecutive packets without a header. A recording leaves such packets if
+/// the process ends before it uses all of the file, which the recorder extends in advance.
 const UNBEGUN: u32 = 8192;
 
 /// The offset of a packet in the file, and the length of its events, both in bytes.
@@ -119,12 +119,13 @@ pub struct Trace {
     pub end: Option<RunEnd>,
     /// Nanoseconds that two readings of the clock add to the interval between them.
     pub clock_cost: f64,
-    /// The command, with spaces between its words and with its control characters escaped.
+    /// The command, with spaces between its words. Control characters, and characters that reorder
+    /// the displayed text, are escaped.
     pub command: String,
     /// The size of the file up to its last event, in bytes.
     pub bytes: u64,
-    /// The length of the file in bytes, if it ends within its header, or within the header or the
-    /// events of a packet.
+    /// The length of the file in bytes, if the file ends within its header, or within the header or
+    /// the events of a packet.
     pub truncated: Option<u64>,
 }
 

@@ -23,7 +23,7 @@ const GAP: u32 = 64;
 /// start as zero, which means that the stream has no packet.
 ///
 /// The fields belong to the holder (I2). While the holder writes, it is marked busy. The recorder
-/// then drops and counts the calls of signal handlers, and does not touch the stream (I6).
+/// then drops and counts the calls of its signal handlers, so no handler touches the stream (I6).
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Stream {
@@ -55,10 +55,10 @@ fn fits(at: usize) -> bool {
 /// store that value again.
 ///
 /// A signal handler runs before or after this one instruction, so it cannot fork between the
-/// comparison and the store. The instruction has no `lock` prefix, because each event would then
-/// cost a locked instruction more. Without the prefix, a child that executes the instruction at the
-/// same moment as its parent may still store an old length. The parent's next event in
-/// this packet corrects it.
+/// comparison and the store. The instruction has no `lock` prefix, because the prefix would cost
+/// each event a locked instruction more. Without it, a child that executes the instruction at the
+/// same moment as its parent may still store an old length. The parent's next event in this packet
+/// corrects that length.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
 fn exchange(used: &AtomicU32, old: u32, new: u32) -> bool {
@@ -109,7 +109,7 @@ impl Stream {
     #[inline]
     fn is_held_by(&self, thread: usize) -> bool {
         // ORDERING: SeqCst, as a compiler fence only. Pairs with `restart`, called on this thread
-        // in a child. Publishes: nothing; earlier loads stay before this one.
+        // in a child. Publishes: nothing; earlier loads stay before the load of `holder`.
         compiler_fence(SeqCst);
         self.holder.load(Relaxed) == thread
     }
@@ -166,8 +166,8 @@ impl Stream {
         self.note(thread, format::encode_clocks(self.time.load(Relaxed), clocks));
     }
 
-    /// Writes a note of the previous event's nanoseconds in the allocator and in the recorder, if
-    /// `thread` holds the stream and there is room.
+    /// Writes a note of the time that the previous event's call spent in the allocator and in the
+    /// recorder, both in nanoseconds, if `thread` holds the stream and there is room.
     pub(crate) fn note_took(&self, thread: usize, allocator: u64, recorder: u64) {
         self.note(thread, format::encode_took(allocator, recorder));
     }
@@ -223,8 +223,8 @@ impl Stream {
         let used = unsafe { AtomicU32::from_ptr(used.cast()) };
         let (old, new) = (old as u32, (at - PACKET_HEADER) as u32);
         // The load comes first, because a failed exchange stores the value that it read, which
-        // could undo a store that the parent makes at the same moment. For the holder, the two fail
-        // only if a forked child has stored its length first.
+        // could undo a store that the parent makes at the same moment. For the holder, either check
+        // fails only if a forked child has stored its length first.
         if (used.load(Relaxed) != old || !exchange(used, old, new)) && self.is_held_by(thread)
             || weakened!("recorder_length_stored")
         {

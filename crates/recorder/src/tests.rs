@@ -100,7 +100,7 @@ proptest! {
         bytes[at.min(end)..end].fill(value);
         let file = Scratch::new("damage", &bytes);
         if let Ok(trace) = file.open() {
-            // The result may be an event or an error.
+            // The result may be a summary or an error.
             let _ = Summary::of(&trace);
         }
     }
@@ -127,8 +127,8 @@ fn control_characters_of_a_command_are_escaped() {
     assert_eq!(trace.command, "evil \\u{1b}]0;title\\u{7}\\u{9b}31m\\r\\n\\u{202e}txt caf\u{e9}");
 }
 
-/// Reading every packet of the file would take minutes. A recording may leave a few unbegun
-/// packets, which are not an error.
+/// Opening the file must fail early, because reading all of its packets would take minutes. Up to
+/// 8,192 consecutive packets without a header are valid, because a recording may leave them.
 #[test]
 fn a_sparse_file_of_eight_tebibytes_is_refused_without_reading_it() {
     let (writer, events) = simple(100);
@@ -140,8 +140,7 @@ fn a_sparse_file_of_eight_tebibytes_is_refused_without_reading_it() {
     grow(128 << 20).expect("holes take no space");
     let trace = file.open().expect("a file that was extended in advance");
     assert_eq!(read(&trace).expect("it is whole"), events);
-    // Some file systems do not support files of this size. The test then uses the largest of these
-    // sizes that the file system accepts.
+    // The test uses the largest of these sizes that the file system accepts.
     let large = [8 << 40, 4 << 40, 1 << 40, 16 << 30].into_iter().find(|&length| grow(length).is_ok());
     assert!(large.is_some(), "no file system for this test");
     match file.open() {

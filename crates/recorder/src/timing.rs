@@ -82,7 +82,7 @@ pub struct Timing {
     /// The latest note of the process's processor time: its time and the processor time, in
     /// nanoseconds.
     pub process: Option<(u64, u64)>,
-    /// Processor time spent on the recorder's slow path, in nanoseconds.
+    /// Processor time that the threads spent on getting packets, in nanoseconds.
     pub slow: u64,
     /// The number of long intervals that are left out because the thread may have waited in them.
     pub left_out: u64,

@@ -14,16 +14,16 @@ fn every_kind_of_call_is_recorded() {
     let heap = TraceAlloc::new(System);
     let layout = Layout::from_size_align(7_777, 64).expect("a layout");
     let larger = Layout::from_size_align(9_999, 64).expect("a layout");
-    // SAFETY: the layout has a size.
+    // SAFETY: the size of the layout is not zero.
     let early = unsafe { heap.alloc(layout) };
     let path = std::env::temp_dir().join(format!("ephemera-wrapped-{}", std::process::id()));
     let name = CString::new(path.to_string_lossy().into_owned()).expect("no zero within");
     start(&name, 1 << 20).expect("the directory for temporary files can be written");
-    // SAFETY: the layout has a size.
+    // SAFETY: the size of the layout is not zero.
     let one = unsafe { heap.alloc(layout) };
-    // SAFETY: the layout has a size.
+    // SAFETY: the size of the layout is not zero.
     let two = unsafe { heap.alloc_zeroed(layout) };
-    // SAFETY: the block is live with this layout.
+    // SAFETY: the block is live with this layout, and the new size is valid.
     let three = unsafe { heap.realloc(one, layout, 9_999) };
     for (block, layout) in [(three, larger), (two, layout), (early, layout)] {
         // SAFETY: the block is live with this layout, and is freed once.

@@ -71,8 +71,9 @@ pub(crate) struct Costs {
 /// `system`, the first two are for blocks up to 1 KiB and for larger blocks instead.
 type Loops = [Vec<String>; 3];
 
-/// The workloads from whose figures the costs are computed, as listed in `loops.json`. The advice
-/// offers `buffers` only for blocks that are freed in order.
+/// The workloads from whose figures the costs are computed, as listed in `loops.json`. The second
+/// list of `buffers` has little effect, because the advice offers `buffers` only for size classes
+/// in which nearly all blocks are freed in order.
 #[derive(Deserialize)]
 struct CostLoops {
     system: Loops,

@@ -17,7 +17,8 @@ pub enum FreeOrder {
     AtOnce,
     /// The block is freed while it is the youngest live block of its thread.
     Lifo,
-    /// The block is freed while it is one of the oldest live blocks of its thread.
+    /// The block is freed after its older neighbours and before its younger ones, with at most one
+    /// exception on each side.
     Fifo,
     /// The block is freed in none of the orders above.
     None,

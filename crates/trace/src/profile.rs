@@ -118,7 +118,7 @@ pub struct TraceProfile {
     pub peak_blocks: u64,
     /// The number of blocks that are live at the end.
     pub left: u64,
-    /// The number of calls that freed or resized a block from before the start of the recording.
+    /// The number of calls that freed or resized a block whose allocation is not in the trace.
     pub unknown: u64,
     /// The number of calls that freed or resized a block that was already freed, or that another
     /// thread was resizing.
@@ -173,7 +173,8 @@ struct ProfileBuilder {
 }
 
 impl TraceProfile {
-    /// Reads a whole trace. Calls `progress` with the number of events at every millionth event.
+    /// Gathers a trace's profile. Calls `progress` with the number of events at every millionth
+    /// event.
     ///
     /// # Errors
     ///

@@ -27,7 +27,7 @@ pub fn duration(ns: u64) -> String {
 
 /// Returns a share in whole per cent. A share that is above zero is never shown as 0.
 pub fn percent(share: f64) -> String {
-    if share > 0.0 && share < 0.005 { "<1".to_owned() } else { format!("{:.0}", share * 100.0) }
+    if share > 0.0 && share <= 0.005 { "<1".to_owned() } else { format!("{:.0}", share * 100.0) }
 }
 
 /// Returns a share in per cent with one decimal and the sign.

@@ -226,8 +226,8 @@ impl Superblock {
     /// Reopens a superblock that the caller has just closed, with the same dirty spans.
     #[cfg(ephemera_pages)]
     pub(crate) fn reopen(&self, all: u64) {
-        // ORDERING: Release. Pairs with the Acquire in `Superblock::take`. Publishes: the writes
-        // that the last owners of the spans published to this thread.
+        // ORDERING: Release. Pairs with `Superblock::take` and `Superblock::close`. Publishes: the
+        // writes that the last owners of the spans published to this thread.
         self.free.store(all, Ordering::Release);
     }
 }

@@ -1,10 +1,11 @@
 //! Writes processor times to the trace, and measures a sample of the calls.
 //!
-//! A thread writes its own processor time and the process's when it leases a stream, begins a
-//! packet or ends. The process writes its processor time when it exits. The recorder also measures
-//! one call in 32, on average: the time in the allocator, and the time that the recorder took to
-//! write the event. From these times, a reader learns the allocator's cost *in this program*, with
-//! its caches and page faults, and the recorder's part of the processor time.
+//! A thread writes its own processor time and the process's when it begins a packet, when it leases
+//! a stream for more than one call, and when it ends. The thread that calls `exit` also writes the
+//! process's into the header. The recorder also measures one call in 32, on average: the time in
+//! the allocator, and the time that the recorder took to write the event. From these times, a
+//! reader learns the allocator's cost *in this program*, with its caches and page faults, and the
+//! recorder's part of the processor time.
 
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -77,8 +78,8 @@ impl Recording {
         stream.note_clocks(number, &Clocks { time, thread, process, recorder });
     }
 
-    /// Takes the lock and writes a note of the calling thread's clocks, with a recorder time of 0.
-    /// Writes nothing if the kernel refuses the lock.
+    /// Takes the lock and calls [`Self::note_clocks`] without `since`. Does nothing if the kernel
+    /// refuses the lock.
     pub(super) fn note_clocks_now(&self, stream: &Stream, number: usize) {
         if let Some(lock) = Lock::take(&self.locked) {
             self.note_clocks(stream, number, None, &lock);
@@ -95,8 +96,9 @@ pub(super) fn see_the_exit() {
 }
 
 /// Writes the end of the run and its processor time into the header, and a note of the exiting
-/// thread's clocks. Writes nothing if the recording does not run, if a signal handler that
-/// interrupted the recorder calls `exit`, or if [`Recording::may_call`] forbids the system calls.
+/// thread's clocks if the thread has a stream. Writes nothing if the recording does not run, if a
+/// signal handler that interrupted the recorder calls `exit`, if the kernel refuses the lock, or if
+/// [`Recording::may_call`] forbids the system calls.
 extern "C" fn exits() {
     // ORDERING: Acquire. Pairs with the Release in `prepare`: this thread sees the recording and
     // its settings.

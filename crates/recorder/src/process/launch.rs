@@ -21,7 +21,7 @@ const IMAGES: u32 = 10_000;
 static STARTED: AtomicBool = AtomicBool::new(false);
 
 impl Recording {
-    /// Creates a file for this process and maps it.
+    /// Creates and maps a file for this process, and writes the file's header.
     pub(super) fn open(&self, origin: Origin, limit: usize) -> Result<(), StartError> {
         let (pid, parent) = os::pids();
         self.pid.store(pid, Relaxed);
@@ -92,7 +92,7 @@ pub(super) fn write_suffix(out: &mut [u8; SUFFIX], pid: u32, image: u32) -> usiz
 /// # Errors
 ///
 /// Returns an error if this process has started a recording before, if the path or the limit is
-/// unsuitable, or if the system refuses the file or the memory.
+/// unsuitable, or if a call to the kernel or to the C library fails.
 pub fn start(path: &CStr, limit: u64) -> Result<(), StartError> {
     launch(path.to_bytes(), limit, Origin::Call)
 }

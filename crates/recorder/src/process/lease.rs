@@ -2,7 +2,8 @@
 //! stream until the thread ends, and then borrows again.
 //!
 //! After a thread's last destructor, the recorder has no hook to return a stream, but the thread
-//! may still call `free`: the C library then frees memory of detached threads and of other threads.
+//! may still call `free`: the C library then frees memory of this thread, if it is detached, and of
+//! threads that ended earlier.
 //! If the thread leased a stream for such a call, the stream would never return to the list, so the
 //! thread borrows one instead. A thread also borrows a stream for each of its first calls, because
 //! these calls may already come after its last destructor.
@@ -109,7 +110,8 @@ impl Recording {
         None
     }
 
-    /// Gives a stream of the thread a new packet. Returns `None` if there is no lock or no packet.
+    /// Gives a stream of the thread a new packet. Returns `None` if the kernel refuses the lock, or
+    /// if there is no packet.
     ///
     /// The lock blocks signal handlers until the packet has its header. Otherwise, if a handler
     /// forked, the child would write its own header into the parent's packet.

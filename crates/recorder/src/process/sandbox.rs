@@ -43,7 +43,8 @@ fn into_sandbox(flags: c_ulong, enter: impl FnOnce() -> c_long) -> c_long {
     drop(Lock::take(&process.locked));
     let returned = enter();
     // A positive result is the descriptor of a listener, if the program has asked for one.
-    // Otherwise, it is the ID of a thread that cannot get the filter, and no thread has got it.
+    // Otherwise, it is the ID of a thread that cannot get the filter, and the kernel has installed
+    // no filter.
     let is_listener =
         flags & libc::SECCOMP_FILTER_FLAG_NEW_LISTENER != 0 || weakened!("recorder_unsynchronised");
     if returned == 0 || returned > 0 && is_listener {

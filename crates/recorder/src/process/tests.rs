@@ -85,8 +85,8 @@ fn no_processor_time_is_read_once_a_thread_enters_a_sandbox() {
     os::unmap(at, size_of::<Recording>());
 }
 
-/// The thread that enters the sandbox does not exist in the child, so nothing would ever lower the
-/// count there.
+/// The thread that enters the sandbox does not exist in the child, so no thread would lower an
+/// inherited count there.
 #[test]
 #[cfg_attr(miri, ignore = "it forks; run it without Miri")]
 fn a_child_that_is_forked_while_a_thread_enters_a_sandbox_records() {

@@ -6,7 +6,8 @@ use crate::error::TraceError;
 use crate::format::{self, Bad, Base, Clocks, OLDEST, PACKET_HEADER, TICK_LOG2, note, op, packet};
 use crate::timing::Timing;
 
-/// The smallest invalid size of a block, in bytes. No supported processor has more address space.
+/// The smallest invalid size of a block, in bytes. No supported processor gives a program more
+/// address space.
 const TOO_LARGE: u64 = 1 << 56;
 
 /// The maximum time of an event, in ticks: the nanoseconds of a later time would exceed 64 bits.

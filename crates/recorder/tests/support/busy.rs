@@ -170,7 +170,7 @@ fn close() {
     assert_eq!(own.metadata().expect("it is open").len(), 0);
 }
 
-/// Calls every function of the `malloc` family, and checks the results.
+/// Calls seven functions of the `malloc` family, and checks the results.
 #[expect(clippy::multiple_unsafe_ops_per_block, reason = "one argument holds for all of them")]
 fn family() {
     // SAFETY: every block is freed once and used within its size, and all arguments are valid.

@@ -139,8 +139,8 @@ fn cancelled() {
 }
 
 /// Two threads of real-time priority run on one processor. The urgent thread sleeps, wakes at
-/// arbitrary points of the other thread's work, and calls the allocator. Both threads make their
-/// calls in a late destructor, where the recorder borrows a stream for each call.
+/// arbitrary points of the other thread's work, and calls the allocator. Both threads make most of
+/// their calls in a late destructor, where the recorder borrows a stream for each call.
 fn priorities() {
     static KEY: AtomicU32 = AtomicU32::new(0);
     static DONE: AtomicBool = AtomicBool::new(false);

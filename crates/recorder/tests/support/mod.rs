@@ -87,7 +87,7 @@ pub(crate) fn good(output: &Output) -> ExitStatus {
 }
 
 /// Counts the blocks of [`SIZE`] bytes: all blocks, those with a local free, and those with a
-/// remote free.
+/// remote free. A call of `realloc` counts as a free.
 pub(crate) fn counted(trace: &Trace) -> (u64, u64, u64) {
     let mut alive = std::collections::HashMap::new();
     let (mut blocks, mut here, mut elsewhere) = (0, 0, 0);

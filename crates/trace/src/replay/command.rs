@@ -76,7 +76,7 @@ pub fn run(
         Trace::open(&options.trace).map_err(|error| format!("{}: {error}", options.trace.display()))?;
     if let Some(key) = &options.memory_of {
         let program = program(&options.trace, &trace)?;
-        // The parent process names only an allocator that can play, and `field` includes every
+        // The parent process names only a candidate of its own field, and `field` includes every
         // allocator that is named.
         let field = field(program.is_threaded(), core::slice::from_ref(key));
         return memory::measure_this_process(&program, key, &field, options.sparse);
@@ -185,7 +185,8 @@ fn measure(
 }
 
 /// Creates the program of a trace, with a file beside the trace for all operations except the last
-/// ones of each lane. Returns an error if the trace cannot be read or has no call.
+/// ones of each lane. Returns an error if the trace cannot be read or has no call, or if the file
+/// cannot be written.
 fn program(path: &Path, trace: &Trace) -> Result<ReplayProgram, Box<dyn Error>> {
     let program = ReplayProgram::beside(trace, output::directory_of(path))
         .map_err(|error| format!("{}: {error}", path.display()))?;

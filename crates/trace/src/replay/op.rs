@@ -63,9 +63,9 @@ compile_error!("a replay needs a 64-bit target, because a recorded block may hav
 /// Returns the layout for a size and an alignment that come from a trace.
 #[inline(always)]
 fn layout(size: u32, align_log2: u8) -> Layout {
-    debug_assert!(Layout::from_size_align(size as usize, 1 << align_log2).is_ok());
-    // SAFETY: the trace format has five bits for `align_log2`, so the alignment is a power of two
-    // of at most 2^31. On a 64-bit target, a size below 2^32 does not overflow `isize` when it is
-    // rounded up to such an alignment.
-    unsafe { Layout::from_size_align_unchecked(size as usize, 1 << align_log2) }
+    // The trace format has five bits for `align_log2`, so the mask changes no value from a trace.
+    let align = 1 << (align_log2 & 31);
+    // SAFETY: the alignment is a power of two of at most 2^31. On a 64-bit target, a size below
+    // 2^32 does not overflow `isize` when it is rounded up to such an alignment.
+    unsafe { Layout::from_size_align_unchecked(size as usize, align) }
 }

@@ -10,8 +10,7 @@ use std::os::unix::process::parent_id;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 /// Asks the system to kill this process when its parent ends. `parent` is the ID of the process
-/// that started this one. Systems other than Linux lack such a request, so there the function only
-/// checks that the parent is running.
+/// that started this one. On systems other than Linux, only checks that the parent is running.
 ///
 /// # Errors
 ///

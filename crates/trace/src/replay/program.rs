@@ -59,7 +59,7 @@ pub struct ReplayProgram {
     pub ops: u64,
     /// The peak of the live bytes, without the blocks that a replay leaves out.
     pub peak_live: u64,
-    /// The number of blocks of 4 GiB and more, which are left out.
+    /// The number of blocks of 4 GiB - 1 bytes or more, which are left out.
     pub huge: u64,
     /// The number of threads that have operations in the program.
     pub(super) threads: usize,
@@ -78,7 +78,7 @@ struct ReplayedBlock {
 }
 
 impl ReplayedBlock {
-    /// Returns the operation that frees the block after it waits for a generation.
+    /// Returns the operation that waits for the generation `wait` and then frees the block.
     fn free(&self, wait: u32) -> ProgramOp {
         ProgramOp { action: Action::Free, old: 0, wait, ..self.op }
     }

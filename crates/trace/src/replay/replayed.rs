@@ -42,7 +42,7 @@ pub struct Replayed {
     pub lanes: usize,
     /// The number of threads of the trace.
     pub threads: usize,
-    /// The number of blocks of 4 GiB and more, which the replay leaves out.
+    /// The number of blocks of 4 GiB - 1 bytes or more, which the replay leaves out.
     pub huge: u64,
     /// The peak of the live bytes.
     pub peak_live: u64,

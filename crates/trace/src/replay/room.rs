@@ -1,9 +1,9 @@
 //! Decides how much memory a replay may touch.
 //!
-//! A play that measures memory writes to each page of each block once, even if the recorded program
-//! did not. A program may request a large buffer and use little of it, so its trace may have more
-//! live bytes than the machine has memory. The system would kill the replay of such a trace, and
-//! perhaps other processes.
+//! A play that measures memory writes to each page of each block, even if the recorded program did
+//! not. A program may request a large buffer and use little of it, so its trace may have more live
+//! bytes than the machine has memory. The system would kill the replay of such a trace, and perhaps
+//! other processes.
 #![forbid(unsafe_code)]
 
 use std::fs;
@@ -46,7 +46,7 @@ pub(super) fn needs(program: &ReplayProgram, players: usize) -> u64 {
 }
 
 /// Returns the reason why the memory of a program cannot be measured within `room` bytes; `None` if
-/// it can be measured. The replay's own memory must fit too.
+/// it can be measured, or if `room` is `None`. The replay's own memory must fit too.
 pub(super) fn too_large(program: &ReplayProgram, room: Option<u64>) -> Option<String> {
     let wanted = program.peak_live.saturating_add(needs(program, 1));
     let room = room.filter(|room| wanted > room / PART)?;

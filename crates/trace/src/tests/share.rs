@@ -152,7 +152,7 @@ fn no_verdict_claims_a_bound() {
     }
 }
 
-/// Assumed costs span warm and cold caches, so one end alone decides nothing.
+/// A share is too small only if its high end, which assumes cold caches, is below the bar.
 #[test]
 fn a_range_of_assumed_costs_that_contains_the_bar_decides_nothing() {
     let run = Run { measured: false, ..Run::new([60, 60, 2_000, 0]) };
