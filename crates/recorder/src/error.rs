@@ -34,7 +34,8 @@ impl fmt::Display for TraceError {
             Self::Read(error) => write!(f, "the trace cannot be read: {error}"),
             Self::Foreign { why } => write!(f, "this is not a trace: {why}"),
             Self::Version { found } => {
-                write!(f, "a trace of version {found}; this tool reads version {}", crate::format::VERSION)
+                let (oldest, newest) = (crate::format::OLDEST, crate::format::VERSION);
+                write!(f, "a trace of version {found}; this tool reads versions {oldest} to {newest}")
             }
             Self::Corrupt { offset, why } => write!(f, "corrupt at byte {offset}: {why}"),
         }
