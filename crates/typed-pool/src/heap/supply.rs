@@ -94,8 +94,8 @@ pub(super) fn keep_empty<E: PoolEnv>(env: E, unit: UnitPtr) {
 /// protects the unit.
 type Remove = unsafe fn(&UnitList<Unit>, NonNull<Unit>) -> bool;
 
-/// A [`Remove`] that waits a bounded time for walkers. Models do not wait, because a preempted
-/// walker may protect its unit during the whole wait.
+/// A [`Remove`] that waits a bounded time for walkers. Models do not wait: loom runs the walker
+/// during each pause, so no walker would protect its unit during the whole wait.
 const PATIENT: Remove = if cfg!(ephemera_loom) { UnitList::remove } else { UnitList::remove_patiently };
 
 /// Frees an empty unit that is not among the empties. Returns `false` without freeing the unit if a

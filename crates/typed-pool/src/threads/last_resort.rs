@@ -26,16 +26,8 @@ pub(super) unsafe fn make_room(heaps: Heaps<'_>) {
     let family = heaps.family();
     let spares = family.account().spares();
     // SAFETY: the caller holds the record.
-    let trim = || unsafe { heaps.trim() };
-    let memory = heap_that_remembers(heaps);
-    let waited = &memory.waited;
-    // A preempted walker is no reason for a refusal, so this thread waits for walkers. It does not
-    // wait a second time for a walker that has not moved on, because that walker may not exist any
-    // more after a fork.
-    let waits = if waited.get() == 0 { WALKER_WAITS } else { 0 };
-    let all = trim() || (0..waits).any(|_| wait_for_walkers(trim));
-    waited.set(usize::from(!all));
-    let looked = &memory.looked;
+    unsafe { heaps.trim() };
+    let looked = &heap_that_remembers(heaps).looked;
     if spares == Some(looked.get()) && !weakened!("refusal_is_forgotten") {
         // A running thread may have an empty front, which `spares` does not count, so this thread
         // asks the others to trim again. The request costs one read-modify-write.
@@ -65,19 +57,6 @@ fn heap_that_remembers(heaps: Heaps<'_>) -> &ThreadHeap {
         }
     }
     heaps.first()
-}
-
-/// The number of times that a thread waits for walkers before a refusal. Each wait is a sleep of
-/// one millisecond.
-const WALKER_WAITS: usize = if cfg!(any(ephemera_loom, miri)) { 1 } else { 50 };
-
-/// Gives walkers time to move on, then trims again. Returns `false` if walkers still protect some
-/// of the empty units.
-#[cold]
-fn wait_for_walkers(trim: impl Fn() -> bool) -> bool {
-    #[cfg(not(ephemera_loom))]
-    std::thread::sleep(core::time::Duration::from_millis(1));
-    trim()
 }
 
 /// Asks running threads to free their empty units, and publishes this thread's bundle. Frees the

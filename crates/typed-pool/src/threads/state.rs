@@ -141,9 +141,6 @@ pub(crate) struct ThreadHeap {
     /// zero before the first search and after a search without a limit. Only the first heap of a
     /// table uses it.
     pub(super) looked: OwnerUsize,
-    /// Not zero if an empty unit stayed at the holder's last search for room, because a walker
-    /// protected the unit. Only the first heap of a table uses it.
-    pub(super) waited: OwnerUsize,
     /// The counts of the large blocks that the record's holders allocated and freed. Only the first
     /// heap of a table uses them.
     pub(super) tally: LargeTally,
@@ -174,7 +171,6 @@ impl ThreadHeap {
                 later: OwnerPtr::null(),
                 epoch_seen: OwnerUsize::new(0),
                 looked: OwnerUsize::new(0),
-                waited: OwnerUsize::new(0),
                 tally: LargeTally::new(),
                 used: OwnerU64::new(0),
                 #[cfg(all(test, not(ephemera_loom)))]
