@@ -50,8 +50,6 @@ pub(crate) struct Ledger {
     /// The maximum of `held` since the scope began.
     peak: AtomicUsize,
     limit: AtomicUsize,
-    /// Not zero if the scope has held more than its limit.
-    over: AtomicUsize,
     /// The number of scopes that threads with a record ended on these heaps since the last
     /// `forget_streak`. While this number exceeds `STREAK`, the heaps may keep units for the next
     /// scope.
@@ -108,7 +106,6 @@ impl Ledger {
                 large_bytes: TaggedSum::new(),
                 peak: AtomicUsize::new(0),
                 limit: AtomicUsize::new(NO_LIMIT),
-                over: AtomicUsize::new(0),
                 streak: AtomicUsize::new(0),
                 usual: AtomicUsize::new(0),
                 trims: AtomicUsize::new(0),
@@ -139,8 +136,7 @@ impl Ledger {
         for sum in [&self.held, &self.large_blocks, &self.large_bytes, &self.frees, &self.live] {
             sum.begin(birth);
         }
-        let zeros = [&self.peak, &self.over, &self.trims, &self.allocations, &self.allocated];
-        for word in zeros.into_iter().chain([&self.live_peak]) {
+        for word in [&self.peak, &self.trims, &self.allocations, &self.allocated, &self.live_peak] {
             word.store(0, Ordering::Relaxed);
         }
     }
@@ -171,14 +167,10 @@ impl Ledger {
         self.streak.store(0, Ordering::Relaxed);
     }
 
-    /// Adds bytes to the current scope. If the sum exceeds the limit, marks the scope as over its
-    /// limit. Only a thread in the scope may call this.
+    /// Adds bytes to the current scope, and raises its peak to the sum. If the peak then exceeds
+    /// the limit, the scope is over its limit. Only a thread in the scope may call this.
     pub(crate) fn add(&self, bytes: usize) {
-        let held = self.held.add(bytes);
-        self.peak.fetch_max(held, Ordering::Relaxed);
-        if held > self.limit.load(Ordering::Relaxed) {
-            self.over.store(1, Ordering::Relaxed);
-        }
+        self.peak.fetch_max(self.held.add(bytes), Ordering::Relaxed);
     }
 
     /// Returns whether `bytes` more would exceed the limit and the thread should first free its
@@ -276,7 +268,7 @@ impl Ledger {
 
     /// Returns whether the scope has held more than its limit.
     pub(crate) fn is_over(&self) -> bool {
-        self.over.load(Ordering::Relaxed) != 0
+        self.peak() > self.limit()
     }
 
     pub(crate) fn counts(&self) -> Counts {
