@@ -78,18 +78,7 @@ const STEP: usize = 8;
 /// The small classes by size: element n is the class of sizes above n × `STEP` and up to (n + 1) ×
 /// `STEP`. A table look-up has no branches. A processor would often mispredict the branches of a
 /// computation if the sizes are random.
-const OF: [u8; CLASS_MAX / STEP] = {
-    let mut of = [0; CLASS_MAX / STEP];
-    let (mut at, mut class) = (0, 0);
-    while at < of.len() {
-        if (at + 1) * STEP > stride(class) {
-            class += 1;
-        }
-        of[at] = class as u8;
-        at += 1;
-    }
-    of
-};
+const OF: [u8; CLASS_MAX / STEP] = classes(0, STEP, 0);
 
 /// The number of bytes that an element of [`OF_MEDIUM`] covers. Every medium stride is a multiple
 /// of it.
@@ -97,18 +86,22 @@ const MEDIUM_STEP: usize = 256;
 
 /// The medium classes by size: element n is the class of sizes above 1,024 + 256 × n and up to
 /// 1,024 + 256 × (n + 1).
-const OF_MEDIUM: [u8; (STRIDE_MAX - CLASS_MAX) / MEDIUM_STEP] = {
-    let mut of = [0; (STRIDE_MAX - CLASS_MAX) / MEDIUM_STEP];
-    let (mut at, mut class) = (0, SMALL);
-    while at < of.len() {
-        if CLASS_MAX + (at + 1) * MEDIUM_STEP > stride(class) {
+const OF_MEDIUM: [u8; (STRIDE_MAX - CLASS_MAX) / MEDIUM_STEP] = classes(CLASS_MAX, MEDIUM_STEP, SMALL);
+
+/// Returns a table of classes by size: element n is the class of sizes above `above` + n × `step`
+/// and up to `above` + (n + 1) × `step`. `class` is the class of element 0.
+const fn classes<const LEN: usize>(above: usize, step: usize, mut class: usize) -> [u8; LEN] {
+    let mut of = [0; LEN];
+    let mut at = 0;
+    while at < LEN {
+        if above + (at + 1) * step > stride(class) {
             class += 1;
         }
         of[at] = class as u8;
         at += 1;
     }
     of
-};
+}
 
 /// Returns the distance between the starts of neighbouring slots of a class, in bytes.
 #[inline]
