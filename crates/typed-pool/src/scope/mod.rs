@@ -223,7 +223,6 @@ impl Scope {
     /// [`Usage::bytes_held`] then counts the units and large blocks that the scope allocated and
     /// that have not been freed. Escaped blocks may also lie in units of earlier scopes, but those
     /// units do not count.
-    #[expect(clippy::must_use_candidate, reason = "a scope may end without a report")]
     pub fn finish(self) -> Usage {
         let ScopeHandle { heaps, name } = self.handle;
         heaps.finish(|ledger| Usage::of(name, ledger))

@@ -15,7 +15,6 @@ pub(super) static REGISTRY: Registry<PoolRecord> =
 impl Family {
     /// Returns the registry of the threads' records, which may have tables of this family.
     #[cfg(not(ephemera_loom))]
-    #[expect(clippy::unused_self, reason = "under loom each family has its own")]
     pub(super) fn registry(&self) -> &'static Registry<PoolRecord> {
         &REGISTRY
     }
