@@ -71,3 +71,13 @@ impl NoSpanCache {
 pub(super) fn permanent(layout: Layout) -> Result<NonNull<u8>, AllocError> {
     Ok(Heap.allocate_zeroed(layout)?.cast())
 }
+
+/// Overwrites a range with zeros. Under Miri, this write races with any use of the range during the
+/// call, and a later read finds zeros.
+///
+/// # Safety
+/// The range is in a live block, and its content is not needed.
+pub(super) unsafe fn discard(start: NonNull<u8>, len: usize) {
+    // SAFETY: the range is in the caller's live block.
+    unsafe { start.write_bytes(0, len) };
+}

@@ -208,28 +208,20 @@ pub fn shed(bytes: usize) {
 pub unsafe fn purge_tail(start: NonNull<u8>, len: usize) {
     #[cfg(ephemera_pages)]
     {
-        let page = os::page_size();
-        let first = start.addr().get().next_multiple_of(page);
         // A block in a span owns the whole span, including the rest of the block's last page.
         // SAFETY: the block that contains `start` stays live, so its span is not freed during the
         // call, and the base of the superblock does not change (G2).
-        let end = match unsafe { span::Span::at(start) } {
-            Some(span) => span.start().addr().get() + span.len(),
-            None => (start.addr().get() + len) & !(page - 1),
-        };
-        if first < end {
-            // SAFETY: the first whole page starts before the end of the block's span or mapping.
-            let pages = unsafe { start.add(first - start.addr().get()) };
-            // SAFETY: the pages are in the live block's span or mapping. No code needs their
-            // content, and no thread accesses them during the call.
-            let _ = unsafe { os::purge(pages, end - first) };
+        let len = unsafe { span::Span::at(start) }
+            .map_or(len, |span| span.start().addr().get() + span.len() - start.addr().get());
+        if let Some((pages, len)) = os::whole_pages(start, len) {
+            // SAFETY: the pages are in a live block, and the caller does not need their content.
+            let _ = unsafe { os::purge(pages, len) };
         }
     }
-    // SAFETY: the bytes belong to a live block, and nothing needs or accesses them. Miri reports a
-    // use during the call as a data race, and a later read finds zeros.
+    // SAFETY: the bytes are in a live block, and the caller does not need their content.
     #[cfg(not(ephemera_pages))]
     unsafe {
-        start.write_bytes(0, len);
+        fallback::discard(start, len);
     }
 }
 
@@ -250,22 +242,14 @@ pub(crate) fn fence_all_threads() -> bool {
 /// range, and no thread accesses them during the call.
 pub unsafe fn discard(start: NonNull<u8>, len: usize) {
     #[cfg(ephemera_pages)]
-    {
-        let (page, first) = (os::page_size(), start.addr().get());
-        let (begin, end) = (first.next_multiple_of(page), (first + len) & !(page - 1));
-        if begin < end {
-            // SAFETY: the first whole page starts before the end of the range.
-            let pages = unsafe { start.add(begin - first) };
-            // SAFETY: the pages are in a live block of the caller. No code needs their content, and
-            // no thread accesses them during the call.
-            let _ = unsafe { os::discard(pages, end - begin) };
-        }
+    if let Some((pages, len)) = os::whole_pages(start, len) {
+        // SAFETY: the pages are in the caller's range, whose content is not needed.
+        let _ = unsafe { os::discard(pages, len) };
     }
-    // SAFETY: the bytes belong to a live block, and nothing needs or accesses them. Miri reports a
-    // use during the call as a data race, and a later read finds zeros.
+    // SAFETY: the range is in a live block, and its content is not needed.
     #[cfg(not(ephemera_pages))]
     unsafe {
-        start.write_bytes(0, len);
+        fallback::discard(start, len);
     }
 }
 

@@ -108,6 +108,15 @@ pub(super) unsafe fn discard(block: NonNull<u8>, len: usize) -> bool {
     !refused() && unsafe { system::discard(block, len) }
 }
 
+/// Returns the whole pages of a range: their start and their length in bytes. Returns `None` if the
+/// range has no whole page.
+pub(super) fn whole_pages(start: NonNull<u8>, len: usize) -> Option<(NonNull<u8>, usize)> {
+    let (page, at) = (page_size(), start.addr().get());
+    let (first, end) = (at.next_multiple_of(page), (at + len) & !(page - 1));
+    let len = end.checked_sub(first).filter(|len| *len != 0)?;
+    Some((NonNull::new(start.as_ptr().with_addr(first))?, len))
+}
+
 /// The size of a page in bytes, or zero until the first call to [`page_size`].
 static SIZE: AtomicUsize = AtomicUsize::new(0);
 
