@@ -13,6 +13,7 @@
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
+use super::superblock::LOOKS;
 use super::{budget, os};
 
 /// The number of slots. Each slot keeps at most one freed mapping.
@@ -33,10 +34,6 @@ struct Slot {
 
 /// The value of `Slot::seen` if no look has found the mapping yet.
 const UNSEEN: usize = usize::MAX;
-
-/// The number of looks after which a kept mapping may be unmapped, if no thread has taken it by
-/// then.
-const LOOKS: usize = 16;
 
 static KEPT: [Slot; SLOTS] = [const { Slot::new() }; SLOTS];
 

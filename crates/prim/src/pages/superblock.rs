@@ -29,10 +29,10 @@ ordering!(give_order = Release, Relaxed if "span_give_relaxed");
 // thread that unmaps the superblock sees all accesses to its spans.
 ordering!(close_order = Acquire, Relaxed if "superblock_close_relaxed");
 
-/// The number of looks after which a cached span may leave the cache, if no thread has taken it by
-/// then.
+/// The number of looks after which a cached span or mapping may leave the cache, if no thread has
+/// taken it by then.
 #[cfg(ephemera_pages)]
-const LOOKS: usize = 16;
+pub(super) const LOOKS: usize = 16;
 
 /// A span that the calling thread has just taken.
 #[cfg_attr(ephemera_loom, expect(dead_code, reason = "models read the index alone"))]
