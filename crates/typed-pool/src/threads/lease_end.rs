@@ -33,7 +33,7 @@ pub(super) fn release(lease: Lease<'_, PoolRecord>) {
 /// [`trim_rest`] trims the record.
 #[inline]
 pub(super) fn leave_scope(lease: Lease<'_, PoolRecord>) {
-    for heaps in Heaps::of_record(lease.record()) {
+    for heaps in Heaps::of(lease.record().data()) {
         if heaps.family().account().is_limited() {
             note_fronts(heaps);
         }
@@ -58,7 +58,7 @@ fn note_fronts(heaps: Heaps<'_>) {
 /// Trims all tables of a record that this thread holds, and frees the record's cached spans.
 pub(super) fn trim_record(record: &Record<PoolRecord>) {
     let mut rest = false;
-    for heaps in Heaps::of_record(record) {
+    for heaps in Heaps::of(record.data()) {
         // SAFETY: this thread holds the record.
         rest |= !unsafe { heaps.trim() };
     }
@@ -118,7 +118,7 @@ pub(super) fn end_scope_keeping(record: &Record<PoolRecord>, mut bytes: usize, l
     let mut all = true;
     // The heaps of small slots come first, because their units are the smallest: in this order, the
     // most heaps can keep a unit.
-    for heap in Heaps::of_record(record).flat_map(Heaps::used) {
+    for heap in Heaps::of(record.data()).flat_map(Heaps::used) {
         // SAFETY: the lease makes this thread the holder.
         let (kept, freed) = heap::supply::trim_keeping(unsafe { HeapOwner::new(heap) }, bytes, left);
         bytes -= kept;
@@ -205,7 +205,7 @@ pub(super) fn has_mail(data: &PoolRecord) -> bool {
 }
 
 fn any_has_mail(data: &PoolRecord) -> bool {
-    Heaps::of_data(data).flat_map(Heaps::used).any(ThreadHeap::has_mail)
+    Heaps::of(data).flat_map(Heaps::used).any(ThreadHeap::has_mail)
 }
 
 /// Drains the inboxes of a record that this thread has leased only to drain them. If a unit still
@@ -218,7 +218,7 @@ pub(super) fn drain(record: &Record<PoolRecord>) {
         // record again.
         mailed.swap(0, unmark_order());
     }
-    for heap in Heaps::of_record(record).flat_map(Heaps::used) {
+    for heap in Heaps::of(record.data()).flat_map(Heaps::used) {
         if heap.has_mail() {
             #[cfg(all(test, not(ephemera_loom)))]
             heap.drains.add(1);

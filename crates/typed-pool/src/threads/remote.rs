@@ -25,7 +25,7 @@ impl AllocEnv for HeapOwner<'_> {
     }
 
     fn trim_all(self) {
-        Heaps::of_record(self.thread_heap().record()).for_each(|heaps| {
+        Heaps::of(self.thread_heap().record().data()).for_each(|heaps| {
             // SAFETY: this thread holds the record (the invariant of `HeapOwner`).
             unsafe { heaps.trim() };
         });

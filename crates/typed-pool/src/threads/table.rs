@@ -97,14 +97,9 @@ impl<'w> Heaps<'w> {
         self.first().family()
     }
 
-    /// Returns the tables of a record.
+    /// Returns the tables of the record with this data.
     #[inline]
-    pub(super) fn of_record(record: &'w Record<PoolRecord>) -> impl Iterator<Item = Self> {
-        Self::of_data(record.data())
-    }
-
-    #[inline]
-    pub(super) fn of_data(data: &'w PoolRecord) -> impl Iterator<Item = Self> {
+    pub(super) fn of(data: &'w PoolRecord) -> impl Iterator<Item = Self> {
         let mut at = data.tables.observe().cast_const();
         core::iter::from_fn(move || {
             if at.is_null() {
@@ -120,7 +115,7 @@ impl<'w> Heaps<'w> {
     /// Returns the table of a family on a record, if the record has one.
     #[inline]
     pub(super) fn find(record: &'w Record<PoolRecord>, family: &Family) -> Option<Self> {
-        Self::of_record(record).find(|heaps| heaps.first().is_of(family))
+        Self::of(record.data()).find(|heaps| heaps.first().is_of(family))
     }
 
     /// Returns the table of a family on a record, and makes the table if the record has none.

@@ -32,7 +32,7 @@ impl Tenant for PoolRecord {
         if weakened!("cells_keep_the_record") {
             return;
         }
-        for heaps in Heaps::of_record(record) {
+        for heaps in Heaps::of(record.data()) {
             forget(heaps.family());
         }
     }

@@ -152,7 +152,7 @@ unsafe fn choose_resting(heaps: Heaps<'_>) {
 /// its tables. Some of these tables may serve families that this thread never uses, because earlier
 /// holders of the record made them.
 fn look_after(record: &Record<PoolRecord>) {
-    for heaps in Heaps::of_record(record) {
+    for heaps in Heaps::of(record.data()) {
         if heaps.take_trim_request() {
             // SAFETY: this thread holds the record.
             unsafe { trim_on_request(heaps) };
