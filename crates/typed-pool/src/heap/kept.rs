@@ -1,4 +1,4 @@
-//! Finds the empty units that a heap learned to keep and no longer needs.
+//! Decides how many empty units a heap keeps, and finds those that it no longer needs.
 //!
 //! Each time a heap frees a unit and later requests one, it keeps one more empty unit from then on.
 //! When the load falls, the heap must keep fewer again. Over a number of new fronts, the heap notes
@@ -12,10 +12,10 @@ use core::cell::Cell;
 /// longer.
 const LOOK_EVERY: u32 = 64;
 
-/// Counts of a heap's empty units, and of those that it learned to keep. Only the heap's owner uses
-/// them.
+/// The number of empty units that a heap keeps, and the counts from which the heap learns it. Only
+/// the heap's owner uses them.
 #[derive(Debug)]
-pub(super) struct KeptUnits {
+pub(crate) struct KeptUnits {
     /// The number of new fronts and inspections since the last look.
     fronts: Cell<u32>,
     /// The number of whole units that other threads have emptied since the last call to
@@ -25,22 +25,39 @@ pub(super) struct KeptUnits {
     rests: Cell<bool>,
     /// The lowest number of empty units since the last look.
     lowest: Cell<usize>,
-    /// The number of units that the heap keeps because it freed units and later requested some.
+    /// The number of empty units that the heap keeps under every load: [`UnitSpec::kept`], plus the
+    /// units that [`reserve`] requested since the last trim.
+    ///
+    /// [`UnitSpec::kept`]: crate::geometry::UnitSpec::kept
+    /// [`reserve`]: super::reserve
+    always: Cell<usize>,
+    /// The number of further empty units that the heap keeps, because it freed units and later
+    /// requested some.
     learned: Cell<usize>,
+    /// The number of units that the heap has freed since the last trim, minus the number of
+    /// requests for units since then, but at least 0.
+    given_back: Cell<usize>,
     /// The number of units that the load does not need and that the heap has not freed yet.
     surplus: Cell<usize>,
 }
 
 impl KeptUnits {
-    pub(super) const fn new() -> Self {
+    pub(super) const fn new(always: usize) -> Self {
         Self {
             fronts: Cell::new(0),
             emptied: Cell::new(0),
             rests: Cell::new(false),
             lowest: Cell::new(0),
+            always: Cell::new(always),
             learned: Cell::new(0),
+            given_back: Cell::new(0),
             surplus: Cell::new(0),
         }
+    }
+
+    /// Returns the number of empty units to keep.
+    pub(super) fn keep(&self) -> usize {
+        self.always.get() + self.learned.get()
     }
 
     #[inline]
@@ -48,13 +65,33 @@ impl KeptUnits {
         if weakened!("learned_units_first") { 0 } else { self.learned.get() }
     }
 
-    /// Counts one more unit that the heap learned to keep.
-    pub(super) fn learn(&self) {
-        self.learned.set(self.learned.get() + 1);
+    /// Counts a unit that [`reserve`](super::reserve) requested.
+    pub(super) fn note_reserved(&self) {
+        self.always.set(self.always.get() + 1);
     }
 
-    /// Resets the numbers of learned, surplus and emptied units, and notes that no units rest.
-    pub(super) fn forget_all(&self) {
+    /// Counts a unit that the heap freed.
+    pub(super) fn note_freed(&self) {
+        self.given_back.set(self.given_back.get() + 1);
+    }
+
+    /// Counts a request for a unit. The heap keeps one more empty unit if it freed one before and
+    /// keeps fewer than `most`.
+    pub(super) fn note_request(&self, most: usize) {
+        if let Some(given_back) = self.given_back.get().checked_sub(1) {
+            self.given_back.set(given_back);
+            if self.keep() < most {
+                self.learned.set(self.learned.get() + 1);
+            }
+        }
+    }
+
+    /// Resets all counts except those of the current look, and notes that no units rest. From now
+    /// on, the heap keeps `always` empty units.
+    #[inline]
+    pub(super) fn forget_all(&self, always: usize) {
+        self.always.set(always);
+        self.given_back.set(0);
         self.unlearn_all();
         self.emptied.set(0);
         self.rests.set(false);
@@ -79,12 +116,12 @@ impl KeptUnits {
 
     /// Returns the number of whole units that other threads have emptied since the last call, and
     /// resets it.
-    pub(super) fn take_emptied(&self) -> u16 {
+    pub(crate) fn take_emptied(&self) -> u16 {
         self.emptied.replace(0)
     }
 
     #[inline]
-    pub(super) fn has_resting(&self) -> bool {
+    pub(crate) fn has_resting(&self) -> bool {
         self.rests.get()
     }
 
@@ -92,11 +129,10 @@ impl KeptUnits {
         self.rests.set(rests);
     }
 
-    /// Resets the numbers of learned and surplus units. Returns the previous number of learned
-    /// units.
-    pub(super) fn unlearn_all(&self) -> usize {
+    /// Resets the numbers of learned and surplus units.
+    pub(super) fn unlearn_all(&self) {
         self.surplus.set(0);
-        self.learned.replace(0)
+        self.learned.set(0);
     }
 
     /// Returns whether the heap should call [`Self::find_unneeded`] now.
@@ -109,13 +145,12 @@ impl KeptUnits {
     /// least 2 × `units` new fronts and inspections since the last look. A load that repeatedly
     /// rises to all units reaches its peak in that time.
     ///
-    /// The heap keeps up to `keep` empty units, and now has `empties` empty units. While units
-    /// rest, it needs `resting` units in total.
-    pub(super) fn find_unneeded(&self, (units, resting): (usize, usize), keep: usize, empties: usize) {
+    /// The heap now has `empties` empty units. While units rest, it needs `resting` units in total.
+    pub(super) fn find_unneeded(&self, (units, resting): (usize, usize), empties: usize) {
         if (self.fronts.get() as usize) / 2 < units {
             return;
         }
-        let mut unneeded = self.lowest.get().saturating_sub(keep - self.learned.get());
+        let mut unneeded = self.lowest.get().saturating_sub(self.always.get());
         if self.rests.get() {
             unneeded = unneeded.min(units.saturating_sub(resting));
         }
@@ -134,14 +169,13 @@ impl KeptUnits {
 
     /// Notes that the heap is about to free one unit that the load does not need. Returns `false`
     /// if the heap has no such unit, because its `empties` empty units do not exceed the number
-    /// that it always keeps: `keep` minus the learned units.
-    pub(super) fn unlearn(&self, keep: usize, empties: usize) -> bool {
-        let learned = self.learned.get();
-        if empties <= keep - learned {
+    /// that it always keeps.
+    pub(super) fn unlearn(&self, empties: usize) -> bool {
+        if empties <= self.always.get() {
             self.surplus.set(0);
             return false;
         }
-        self.learned.set(learned - 1);
+        self.learned.set(self.learned.get() - 1);
         self.surplus.set(self.surplus.get() - 1);
         true
     }

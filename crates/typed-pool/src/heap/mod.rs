@@ -113,13 +113,6 @@ pub(crate) struct UnitHeap {
     queue_end: Cell<*mut Unit>,
     empties: Cell<*mut Unit>,
     empties_len: Cell<usize>,
-    /// The number of empty units to keep: [`UnitSpec::kept`], plus the units that [`reserve`]
-    /// requested, plus those that the heap learned to keep (`kept`). A trim resets it to
-    /// [`UnitSpec::kept`].
-    keep: Cell<usize>,
-    /// The number of units that the heap has freed since the last trim, minus the number of
-    /// requests for units since then, but at least 0.
-    given_back: Cell<usize>,
     kept: KeptUnits,
     units_len: Cell<usize>,
     /// The total number of slots in all units.
@@ -156,9 +149,7 @@ impl UnitHeap {
                 queue_end: Cell::new(ptr::null_mut()),
                 empties: Cell::new(ptr::null_mut()),
                 empties_len: Cell::new(0),
-                keep: Cell::new(spec.kept()),
-                given_back: Cell::new(0),
-                kept: KeptUnits::new(),
+                kept: KeptUnits::new(spec.kept()),
                 units_len: Cell::new(0),
                 slots_len: Cell::new(0),
                 chunk_len,
@@ -198,6 +189,10 @@ impl UnitHeap {
 
     pub(crate) fn spec(&self) -> UnitSpec {
         self.spec
+    }
+
+    pub(crate) fn kept(&self) -> &KeptUnits {
+        &self.kept
     }
 
     #[inline]

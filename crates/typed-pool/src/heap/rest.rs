@@ -11,16 +11,6 @@ use ephemera_prim::rest::REST;
 use super::{PoolEnv, UnitHeap};
 
 impl UnitHeap {
-    pub(crate) fn has_resting(&self) -> bool {
-        self.kept.has_resting()
-    }
-
-    /// Returns the number of whole units that other threads have emptied since the last call, and
-    /// resets it.
-    pub(crate) fn take_emptied(&self) -> u16 {
-        self.kept.take_emptied()
-    }
-
     /// Returns whether the next front should be a new unit, so that the empty ones rest longer.
     #[inline]
     pub(super) fn grows_for_rest<E: PoolEnv>(&self, env: E) -> bool {

@@ -7,7 +7,7 @@ use ephemera_prim::account::Limit;
 
 use super::next::{next_front, take_scraped};
 use super::supply::{acquire, acquire_under, keep_empty, note_new_front};
-use super::{AllocEnv, PoolEnv, UnitHeap};
+use super::{AllocEnv, PoolEnv};
 use crate::unit::UnitPtr;
 
 /// Allocates a slot for a value of `size` bytes, after the fast path found none.
@@ -33,7 +33,7 @@ pub(crate) fn refill<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, Al
     }
     if heap.grows_for_rest(env) {
         if let Ok(unit) = acquire(env, heap.next_chunk().0) {
-            learn_to_keep(heap);
+            heap.kept.note_request(heap.spec.kept_at_most());
             heap.install(env, unit);
             return heap.take(size).ok_or(AllocError);
         }
@@ -99,7 +99,7 @@ pub(crate) fn reserve<E: PoolEnv>(env: E, slots: usize) -> Result<(), AllocError
     while left != 0 {
         let now = left.min(heap.spec.slots);
         heap.push_empty(acquire(env, now)?);
-        heap.keep.set(heap.keep.get() + 1);
+        heap.kept.note_reserved();
         left -= now;
     }
     Ok(())
@@ -136,7 +136,7 @@ fn request_units<E: AllocEnv>(env: E) -> Result<UnitPtr, AllocError> {
             }
         }
     };
-    learn_to_keep(heap);
+    heap.kept.note_request(heap.spec.kept_at_most());
     if units == 1 {
         return Ok(first);
     }
@@ -150,18 +150,6 @@ fn request_units<E: AllocEnv>(env: E) -> Result<UnitPtr, AllocError> {
         }
     }
     heap.pop_empty().ok_or(AllocError)
-}
-
-/// Lets the heap, which has just requested a unit, keep one more empty unit if it freed one before
-/// and keeps fewer than `kept_at_most`.
-fn learn_to_keep(heap: &UnitHeap) {
-    if let Some(given_back) = heap.given_back.get().checked_sub(1) {
-        heap.given_back.set(given_back);
-        if heap.keep.get() < heap.spec.kept_at_most() {
-            heap.keep.set(heap.keep.get() + 1);
-            heap.kept.learn();
-        }
-    }
 }
 
 /// Requests a unit of `slots` slots. After each refusal, requests one of half as many slots, down

@@ -7,8 +7,8 @@ use ephemera_prim::account::{Account, Leaving, Limit, reserved};
 use ephemera_prim::raw;
 use ephemera_prim::unit_list::UnitList;
 
+use super::PoolEnv;
 use super::list::UnlistedUnits;
-use super::{PoolEnv, UnitHeap};
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{Unit, UnitPtr};
 
@@ -69,7 +69,7 @@ fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr, emptied: Emptied) {
     if emptied == Emptied::Remotely && unit.slots() == heap.spec.slots && env.may_rest() {
         heap.kept.note_emptied();
     }
-    if heap.empties_len.get() < heap.keep.get() {
+    if heap.empties_len.get() < heap.kept.keep() {
         return keep_empty(env, unit);
     }
     let mut surplus = Some(unit);
@@ -77,7 +77,7 @@ fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr, emptied: Emptied) {
         if !give_back(env, unit, UnitList::remove) {
             return keep_empty(env, unit);
         }
-        if heap.empties_len.get() > heap.keep.get() && !weakened!("surplus_stays") {
+        if heap.empties_len.get() > heap.kept.keep() && !weakened!("surplus_stays") {
             surplus = heap.pop_empty();
         }
     }
@@ -108,7 +108,7 @@ fn give_back<E: PoolEnv>(env: E, unit: UnitPtr, remove: Remove) -> bool {
     }
     heap.units_len.set(heap.units_len.get() - 1);
     heap.slots_len.set(heap.slots_len.get() - unit.slots());
-    heap.given_back.set(heap.given_back.get() + 1);
+    heap.kept.note_freed();
     let layout = heap.spec.layout(unit.slots());
     env.uncount_unit(layout.size(), unit.birth());
     // This guard releases the bytes after the deallocation, because another thread may request
@@ -135,7 +135,7 @@ pub(crate) fn trim<E: PoolEnv>(env: E) -> bool {
 /// units to keep. Returns `false` if some units stayed.
 pub(super) fn give_back_empties<E: PoolEnv>(env: E) -> bool {
     let all = give_back_beyond(env, 0, PATIENT);
-    forget_kept(env.heap());
+    env.heap().kept.forget_all(env.heap().spec.kept());
     all
 }
 
@@ -155,14 +155,6 @@ fn give_back_beyond<E: PoolEnv>(env: E, keep: usize, remove: Remove) -> bool {
         heap.push_empty(unit);
     }
     all
-}
-
-/// Resets the number of empty units to keep, and the counts from which the heap learns this number.
-#[inline]
-fn forget_kept(heap: &UnitHeap) {
-    heap.keep.set(heap.spec.kept());
-    heap.given_back.set(0);
-    heap.kept.forget_all();
 }
 
 /// Books the remote frees of one group. `given` is the foreign word that was taken with the group.
@@ -201,8 +193,8 @@ pub(crate) fn set_resting<E: PoolEnv>(env: E, rests: bool) {
     let heap = env.heap();
     heap.kept.set_resting(rests);
     if !rests && heap.units_len.get() <= heap.units_for_rest() {
-        heap.keep.set(heap.keep.get() - heap.kept.unlearn_all());
-        give_back_beyond(env, heap.keep.get(), UnitList::remove);
+        heap.kept.unlearn_all();
+        give_back_beyond(env, heap.kept.keep(), UnitList::remove);
     }
 }
 
@@ -225,7 +217,7 @@ pub(super) fn note_new_front<E: PoolEnv>(env: E) {
 fn find_unneeded<E: PoolEnv>(env: E) {
     let heap = env.heap();
     let units = (heap.units_len.get(), heap.units_for_rest());
-    heap.kept.find_unneeded(units, heap.keep.get(), heap.empties_len.get());
+    heap.kept.find_unneeded(units, heap.empties_len.get());
 }
 
 /// Frees an empty unit that the load does not need, unless a walker protects it, and lowers the
@@ -234,12 +226,10 @@ fn find_unneeded<E: PoolEnv>(env: E) {
 #[inline(never)]
 fn free_unneeded<E: PoolEnv>(env: E) {
     let heap = env.heap();
-    let keep = heap.keep.get();
     // Change the numbers before calling the backing allocator, which may allocate from this heap.
-    if !heap.kept.unlearn(keep, heap.empties_len.get()) {
+    if !heap.kept.unlearn(heap.empties_len.get()) {
         return;
     }
-    heap.keep.set(keep - 1);
     let Some(unit) = heap.pop_empty() else { return };
     if !give_back(env, unit, UnitList::remove) {
         keep_empty(env, unit);
@@ -290,7 +280,7 @@ pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize, left: LeftUnits) -> 
         heap.grown.set(heap.grown.get().max(units));
     }
     if heap.empties_len.get() == 0 {
-        forget_kept(heap);
+        heap.kept.forget_all(heap.spec.kept());
         return (aside.unwrap_or(0), true);
     }
     let least = if left.aside { heap.next_chunk().0 } else { 0 };

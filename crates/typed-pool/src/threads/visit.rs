@@ -132,8 +132,9 @@ unsafe fn choose_resting(heaps: Heaps<'_>) {
     for heap in heaps.used() {
         // SAFETY: the caller holds the record.
         let owner = unsafe { HeapOwner::new(heap) };
-        let emptied = owner.heap().take_emptied();
-        if owner.heap().has_resting() {
+        let kept = owner.heap().kept();
+        let emptied = kept.take_emptied();
+        if kept.has_resting() {
             if emptied >= least || weakened!("units_rest_forever") {
                 resting = Some(owner);
             } else {
