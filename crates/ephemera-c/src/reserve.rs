@@ -11,6 +11,8 @@ use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use ephemera_prim::sync::change_if;
+
 /// The size of a block of the reserve in bytes. The C library requests less.
 pub(crate) const SIZE: usize = 64;
 
@@ -40,14 +42,9 @@ pub(crate) fn take() -> Option<NonNull<u8>> {
         // to the block.
         let exchange =
             |used, more| word.compare_exchange_weak(used, more, Ordering::Acquire, Ordering::Relaxed);
-        let mut used = word.load(Ordering::Relaxed);
-        while used != u64::MAX {
-            match exchange(used, used | (used + 1)) {
-                Ok(_) => return Some(number * 64 + used.trailing_ones() as usize),
-                Err(now) => used = now,
-            }
-        }
-        None
+        let more = |used: u64| (used != u64::MAX).then(|| used | (used + 1));
+        let used = change_if(word.load(Ordering::Relaxed), exchange, more).ok()?;
+        Some(number * 64 + used.trailing_ones() as usize)
     })?;
     let start = RESERVE.0.get().cast::<u8>();
     // SAFETY: `index` is less than `BLOCKS`, so the block is in the reserve.

@@ -7,7 +7,7 @@
 
 use allocator_api2::alloc::AllocError;
 
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicUsize, Ordering, change_if};
 use crate::word::OwnerUsize;
 
 /// The value of a limit that allows any number of bytes.
@@ -171,15 +171,9 @@ impl SharedBytes {
     /// Returns the number of bytes held, without adding `bytes`, if the sum would exceed the limit.
     #[inline]
     pub fn reserve(&self, bytes: usize) -> Result<usize, usize> {
-        let limit = self.limit();
-        let mut held = self.held();
-        while let Some(sum) = within(held, bytes, limit) {
-            match self.held.compare_exchange_weak(held, sum, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Ok(held),
-                Err(now) => held = now,
-            }
-        }
-        Err(held)
+        let (limit, relaxed) = (self.limit(), Ordering::Relaxed);
+        let exchange = |held, sum| self.held.compare_exchange_weak(held, sum, relaxed, relaxed);
+        change_if(self.held(), exchange, |held| within(held, bytes, limit))
     }
 
     /// Subtracts `bytes` from the bytes held.

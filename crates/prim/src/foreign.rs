@@ -35,7 +35,7 @@ pub use lend::LentUnits;
 
 use core::ptr::{self, NonNull};
 
-use crate::sync::{AtomicPtr, AtomicU64, Ordering, fence, push};
+use crate::sync::{AtomicPtr, AtomicU64, Ordering, change_if, fence, push};
 use crate::witness::Witness;
 
 /// The bit of a foreign word that marks a countdown. The other 63 bits are available to a unit with
@@ -128,15 +128,10 @@ impl<U> Foreign<U> {
     /// the unit (F1). Only the holder of the record's lease may call this.
     pub fn stop_countdown(&self, complete: u64) -> Option<u64> {
         let counts = |word: u64| word & COUNTDOWN != 0 && word != complete;
-        let mut word = self.word.load(Ordering::Relaxed);
-        while counts(word) {
-            // ORDERING: `count_stop_order`. Pairs with `Inbox::give_back_add`.
-            match self.word.compare_exchange_weak(word, 0, count_stop_order(), Ordering::Relaxed) {
-                Ok(_) => return Some(word),
-                Err(now) => word = now,
-            }
-        }
-        None
+        // ORDERING: `count_stop_order`. Pairs with `Inbox::give_back_add`.
+        let exchange =
+            |old, new| self.word.compare_exchange_weak(old, new, count_stop_order(), Ordering::Relaxed);
+        change_if(self.unbooked(), exchange, |word| counts(word).then_some(0)).ok()
     }
 
     /// Tells the model checker that this thread reads the unit's words, although it neither owns

@@ -76,27 +76,29 @@ pub fn guess<T>(head: &AtomicPtr<T>) -> *mut T {
     if cfg!(ephemera_loom) { core::ptr::null_mut() } else { head.load(Ordering::Relaxed) }
 }
 
-/// Replaces the value of a word with the result of `new(value)`, unless the result is `None`.
-/// Returns whether this call changed the word.
+/// Replaces the value of a word with the result of `new(value)`, and returns the previous value.
 ///
 /// `first` is a first guess of the value. `exchange` is the word's `compare_exchange` or
 /// `compare_exchange_weak`, with its orderings. After a failed exchange, the function tries again
 /// with the value that the exchange found. `core` has an equivalent method, but the oldest
 /// supported compiler does not know its current name.
+///
+/// # Errors
+/// Returns the value, without a change, if `new(value)` is `None`.
 #[inline]
 pub fn change_if<T: Copy>(
     first: T,
     exchange: impl Fn(T, T) -> Result<T, T>,
     new: impl Fn(T) -> Option<T>,
-) -> bool {
+) -> Result<T, T> {
     let mut value = first;
     while let Some(new) = new(value) {
         match exchange(value, new) {
-            Ok(_) => return true,
+            Ok(_) => return Ok(value),
             Err(now) => value = now,
         }
     }
-    false
+    Err(value)
 }
 
 /// Declares a `const fn`. Under loom it declares a plain `fn`, because loom's atomics cannot be

@@ -156,7 +156,7 @@ impl RingStorePtr {
         let more = |shares| (shares != 0 || weakened!("hold_ended")).then(|| shares + 1);
         let (shares, relaxed) = (self.shares(), Ordering::Relaxed);
         let exchange = |old, new| shares.compare_exchange_weak(old, new, relaxed, relaxed);
-        change_if(shares.load(relaxed), exchange, more)
+        change_if(shares.load(relaxed), exchange, more).is_ok()
     }
 
     /// Frees the regions.

@@ -131,7 +131,7 @@ impl Count {
         };
         let relaxed = Ordering::Relaxed;
         let exchange = |old, new| self.word.compare_exchange_weak(old, new, relaxed, relaxed);
-        change_if(self.word.load(relaxed), exchange, more)
+        change_if(self.word.load(relaxed), exchange, more).is_ok()
     }
 
     /// Takes a strong handle off its count. Returns whether it was the last one. If so, the caller
@@ -185,7 +185,7 @@ impl Count {
         let less = |word| (strong_in(word) == 1).then_some(word - STRONG);
         // ORDERING: `alone_order`. Pairs with `Count::drop_strong`.
         let exchange = |old, new| self.word.compare_exchange_weak(old, new, alone_order(), Ordering::Relaxed);
-        change_if(self.word.load(Ordering::Relaxed), exchange, less)
+        change_if(self.word.load(Ordering::Relaxed), exchange, less).is_ok()
     }
 }
 

@@ -3,6 +3,7 @@
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{CACHE, CACHE_LEARNED};
+use crate::sync::change_if;
 
 /// Bytes of spans and mappings that are allocated, or that a thread keeps in its own cache.
 static USED: AtomicUsize = AtomicUsize::new(0);
@@ -78,10 +79,8 @@ pub(super) fn forget() {
 
 /// Atomically replaces the value of `sum` with `new(value)`.
 fn change(sum: &AtomicUsize, new: impl Fn(usize) -> usize) {
-    let mut now = sum.load(Ordering::Relaxed);
-    while let Err(other) = sum.compare_exchange_weak(now, new(now), Ordering::Relaxed, Ordering::Relaxed) {
-        now = other;
-    }
+    let exchange = |old, new| sum.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed);
+    let _ = change_if(sum.load(Ordering::Relaxed), exchange, |now| Some(new(now)));
 }
 
 pub(super) fn freed(bytes: usize, is_cached: bool) {

@@ -14,6 +14,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use super::order::Order;
 use super::permanent;
 use super::superblock::Superblock;
+use crate::sync::change_if;
 
 /// 64 superblocks of one span size.
 pub(super) struct Directory {
@@ -111,18 +112,13 @@ impl Directory {
     /// Claims a superblock that is not mapped, and returns its number. Returns `None` if there is
     /// none.
     pub(super) fn claim(&self) -> Option<u32> {
-        let mut vacant = self.vacant.load(Ordering::Relaxed);
-        while vacant != 0 {
-            let number = vacant.trailing_zeros();
-            let rest = vacant & !(1 << number);
-            // ORDERING: Acquire. Pairs with the Release in `Directory::vacate`: this thread sees
-            // that the superblock's previous mapping was unmapped.
-            match self.vacant.compare_exchange_weak(vacant, rest, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => return Some(number),
-                Err(now) => vacant = now,
-            }
-        }
-        None
+        // ORDERING: Acquire. Pairs with the Release in `Directory::vacate`: this thread sees that
+        // the superblock's previous mapping was unmapped.
+        let exchange =
+            |old, new| self.vacant.compare_exchange_weak(old, new, Ordering::Acquire, Ordering::Relaxed);
+        let but_first = |vacant: u64| (vacant != 0).then(|| vacant & (vacant - 1));
+        let vacant = change_if(self.vacant.load(Ordering::Relaxed), exchange, but_first).ok()?;
+        Some(vacant.trailing_zeros())
     }
 
     /// Releases the claim on a superblock that is not mapped.

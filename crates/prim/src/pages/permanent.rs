@@ -8,6 +8,7 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::{budget, os};
+use crate::sync::change_if;
 
 /// The length of a chunk, in bytes. A block that needs more than half of a chunk gets its own
 /// mapping.
@@ -51,12 +52,8 @@ fn cut(chunk: NonNull<PermanentChunk>, layout: Layout) -> Option<NonNull<u8>> {
     let next = unsafe { &chunk.as_ref().next };
     let step = |next: usize| Some(place(next) + layout.size()).filter(|end| *end <= CHUNK);
     // Relaxed suffices, because the bytes of a chunk are zero and blocks do not overlap.
-    let mut before = next.load(Ordering::Relaxed);
-    while let Err(now) =
-        next.compare_exchange_weak(before, step(before)?, Ordering::Relaxed, Ordering::Relaxed)
-    {
-        before = now;
-    }
+    let exchange = |old, new| next.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed);
+    let before = change_if(next.load(Ordering::Relaxed), exchange, step).ok()?;
     // SAFETY: the block ends within the chunk.
     Some(unsafe { chunk.cast::<u8>().add(place(before)) })
 }

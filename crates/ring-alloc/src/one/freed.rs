@@ -17,6 +17,7 @@
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use ephemera_prim::pages;
+use ephemera_prim::sync::change_if;
 
 /// The lowest bound, in bytes.
 const KEPT: usize = 4 << 20;
@@ -108,19 +109,12 @@ impl FreedBytes {
 /// Subtracts `bytes` from `sum`, or less if `sum` is smaller. Returns the previous sum, and the
 /// number of bytes subtracted.
 fn take(sum: &AtomicUsize, bytes: usize) -> (usize, usize) {
-    let mut before = sum.load(Ordering::Relaxed);
-    loop {
-        let taken = before.min(bytes);
-        if taken == 0 {
-            // Skip the exchange, which would move the cache line between the threads that request
-            // chunks.
-            return (before, 0);
-        }
-        match sum.compare_exchange_weak(before, before - taken, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => return (before, taken),
-            Err(now) => before = now,
-        }
-    }
+    let exchange = |old, new| sum.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed);
+    // Skip the exchange if it would subtract nothing: it would move the cache line between the
+    // threads that request chunks.
+    let less = |sum: usize| (sum.min(bytes) != 0).then(|| sum - sum.min(bytes));
+    let (Ok(before) | Err(before)) = change_if(sum.load(Ordering::Relaxed), exchange, less);
+    (before, before.min(bytes))
 }
 
 #[cfg(all(test, not(ephemera_loom)))]

@@ -58,7 +58,8 @@ impl TaggedSum {
         let exchange =
             |old, new| self.0.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed);
         let is_of = |word: u64| (word ^ birth) & TAG == 0 || weakened!("sums_have_no_tag");
-        change_if(self.0.load(Ordering::Relaxed), exchange, |word| is_of(word).then(|| new(word)));
+        let changed = |word| is_of(word).then(|| new(word));
+        let _ = change_if(self.0.load(Ordering::Relaxed), exchange, changed);
     }
 
     pub(super) fn get(&self) -> usize {
