@@ -20,8 +20,8 @@
 //! * [`account`] and [`large`]: the limit on the bytes of a pool, and its large blocks.
 //!
 //! The other modules are utilities: raw memory and the lookup of headers ([`raw`], [`poison`],
-//! [`prefetch`]), address arithmetic ([`align`]), the allocator traits ([`traits`], [`backing`]),
-//! and checks for debug builds and models ([`invariant!`], [`witness`], [`sync`], [`weaken`]).
+//! [`prefetch`]), the allocator traits ([`traits`], [`backing`]), and checks for debug builds and
+//! models ([`invariant!`], [`witness`], [`sync`], [`weaken`]).
 //!
 //! The API of this crate is not stable. Depend on the allocators instead.
 #![doc = include_str!("../DESIGN.md")]
@@ -38,7 +38,6 @@ extern crate std;
 pub mod weaken;
 
 pub mod account;
-pub mod align;
 pub mod backing;
 pub mod barrier;
 pub mod claim;

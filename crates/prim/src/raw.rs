@@ -27,7 +27,6 @@ use core::ptr::{self, NonNull};
 
 use allocator_api2::alloc::{AllocError, Allocator, Layout};
 
-use crate::align::align_down;
 use crate::poison::unpoison;
 
 /// The size of the region at the top of the address space in which no block may end (R1): 4 MiB.
@@ -110,7 +109,8 @@ pub unsafe fn with_exposed<T>(addr: usize) -> *mut T {
 #[inline]
 #[must_use]
 pub fn base_addr(block: NonNull<u8>, size: usize) -> usize {
-    align_down(block.addr().get(), size)
+    debug_assert!(size.is_power_of_two(), "the size of a unit is a power of two");
+    block.addr().get() & !(size - 1)
 }
 
 /// Returns a pointer to the header of the unit of `size` bytes that contains `block`.

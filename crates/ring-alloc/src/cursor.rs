@@ -6,8 +6,6 @@
 //! ```
 #![forbid(unsafe_code)]
 
-use ephemera_prim::align::align_up_wrapping;
-
 /// The granularity of blocks in a chunk: a block takes up a multiple of this number of bytes. The
 /// cursor is therefore aligned for most types, and an allocation depends on the previous one
 /// through a single addition.
@@ -34,7 +32,7 @@ pub(crate) struct Placement {
 /// chunk in any geometry.
 #[inline]
 pub(crate) const fn place(cursor: usize, end: usize, size: usize, align: usize) -> Option<Placement> {
-    let start = if align > GRANULE { align_up_wrapping(cursor, align) } else { cursor };
+    let start = if align > GRANULE { cursor.wrapping_add(align - 1) & !(align - 1) } else { cursor };
     let after = start.wrapping_add(room_of(size));
     if after > end { None } else { Some(Placement { start, cursor: after }) }
 }

@@ -3,8 +3,6 @@
 //! buffer's guard.
 #![forbid(unsafe_code)]
 
-use ephemera_prim::align::align_up;
-
 use crate::checked;
 pub(crate) use crate::guard::GRANULE;
 use crate::word::LONGEST;
@@ -85,7 +83,8 @@ impl Want {
         if self.align <= GRANULE {
             return Some(0);
         }
-        let lead = align_up(addr + GRANULE, self.align)? - GRANULE - addr;
+        // The distance from the region's buffer to the next multiple of the alignment.
+        let lead = (addr + GRANULE).wrapping_neg() & (self.align - 1);
         (len - self.need >= lead).then_some(lead)
     }
 }
@@ -118,7 +117,7 @@ impl StorePlan {
             return None;
         }
         let align = align.next_power_of_two().max(LINE).max(GRANULE);
-        let end = align_up(bytes, GRANULE)?.max(2 * OVERHEAD);
+        let end = bytes.checked_next_multiple_of(GRANULE)?.max(2 * OVERHEAD);
         let bytes = (align - GRANULE).checked_add(end)?;
         (bytes <= LARGEST).then_some(Self { end, align })
     }

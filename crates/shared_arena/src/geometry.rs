@@ -16,8 +16,6 @@
 //! is a constant of the type.
 #![forbid(unsafe_code)]
 
-use ephemera_prim::align::align_up;
-
 /// Distance from one page to the next, in strides.
 pub(crate) const SPACING: usize = 64;
 
@@ -144,7 +142,7 @@ impl ArenaGeometry {
         let far = up(near + pages * sizes.near, LINE);
         let rare = up(far + pages * sizes.far, LINE);
         let end = rare + pages * sizes.rare;
-        match align_up(end, if align > LINE { align } else { LINE }) {
+        match end.checked_next_multiple_of(if align > LINE { align } else { LINE }) {
             Some(first) => Some(Self { group, near, far, rare, first, stride, slots: SLOTS, pages }),
             None => None,
         }

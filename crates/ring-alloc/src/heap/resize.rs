@@ -12,7 +12,6 @@ use core::ptr::NonNull;
 
 use allocator_api2::alloc::AllocError;
 use ephemera_prim::account::Limit;
-use ephemera_prim::align::is_aligned;
 use ephemera_prim::poison::poison;
 
 use super::{RingEnv, chunk_of, fast, large};
@@ -97,7 +96,7 @@ unsafe fn grow_in_place<E: RingEnv>(
 #[inline]
 fn same_class<E: RingEnv>(block: NonNull<u8>, old: Layout, new: Layout) -> Option<ChunkClass> {
     let class = ChunkClass::of::<E::Geometry>(old)?;
-    let aligned = is_aligned(block.addr().get(), new.align()) || weakened!("resize_misaligned");
+    let aligned = block.addr().get() & (new.align() - 1) == 0 || weakened!("resize_misaligned");
     (aligned && ChunkClass::of::<E::Geometry>(new) == Some(class)).then_some(class)
 }
 

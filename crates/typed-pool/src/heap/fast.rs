@@ -3,8 +3,6 @@
 
 use core::ptr::NonNull;
 
-#[cfg(debug_assertions)]
-use ephemera_prim::align::offset_in;
 use ephemera_prim::poison::{poison, unpoison};
 use ephemera_prim::prefetch;
 use ephemera_prim::raw::{base_addr, header_of};
@@ -147,7 +145,7 @@ pub(crate) unsafe fn mark_free(block: NonNull<u8>, size: usize) {
 #[cfg(debug_assertions)]
 pub(super) fn check(heap: &UnitHeap, unit: Option<UnitPtr>, block: NonNull<u8>, freed: *mut u8) {
     let (spec, slots) = (heap.spec, unit.map_or(0, UnitPtr::slots));
-    let (offset, first) = (offset_in(block.addr().get(), spec.unit), spec.first(slots));
+    let (offset, first) = (block.addr().get() % spec.unit, spec.first(slots));
     ephemera_prim::invariant!(
         (first..spec.end(slots)).contains(&offset) && (offset - first) % spec.stride == 0,
         "the freed pointer is not a slot of this pool"
