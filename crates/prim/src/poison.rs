@@ -3,13 +3,11 @@
 //! A freed block is still mapped, and still part of a live allocation of the backing allocator, so
 //! a tool does not notice that the program still uses the block. Allocators therefore call
 //! [`poison`] on each block that the program frees and [`unpoison`] on each block that they hand
-//! out. Both compile to nothing, except with these settings in `RUSTFLAGS` and under Miri:
+//! out. Both compile to nothing, except for two tools:
 //!
-//! | setting | effect |
-//! |---|---|
-//! | `--cfg ephemera_poison="asan"` | AddressSanitizer reports `use-after-poison` (together with `-Zsanitizer=address`) |
-//! | `--cfg ephemera_poison="valgrind"` | memcheck reports an invalid read or write (Linux on x86-64; nothing happens outside valgrind) |
-//! | Miri | the bytes become uninitialised, so that Miri reports a read of them |
+//! * AddressSanitizer (`RUSTFLAGS='-Zsanitizer=address --cfg ephemera_poison="asan"'`) reports each
+//!   access to a poisoned byte as `use-after-poison`.
+//! * Miri takes the bytes to be uninitialised, and reports a read of them.
 //!
 //! # Invariants
 //!
@@ -49,7 +47,7 @@ pub unsafe fn unpoison(block: NonNull<u8>, bytes: usize) {
 }
 
 /// Does nothing, because no tool is selected.
-#[cfg(not(any(miri, ephemera_poison = "asan", ephemera_poison = "valgrind")))]
+#[cfg(not(any(miri, ephemera_poison = "asan")))]
 mod marks {
     use core::ptr::NonNull;
 
@@ -112,59 +110,5 @@ mod marks {
     pub(super) unsafe fn unpoison(block: NonNull<u8>, bytes: usize) {
         // SAFETY: the runtime requires mapped memory that it may mark; the caller owns these bytes.
         unsafe { __asan_unpoison_memory_region(block.as_ptr().cast(), bytes) }
-    }
-}
-
-/// Makes memcheck's client requests.
-///
-/// A request is six machine words in memory, their address in `rax`, and a marker in the
-/// instruction stream. The marker is four rotations of `rdi` by 128 bits in total, then an exchange
-/// of `rbx` with itself. A processor executes it without effect. Valgrind's translator recognises
-/// the marker, serves the request and stores the answer in `rdx`.
-#[cfg(all(not(miri), ephemera_poison = "valgrind"))]
-mod marks {
-    use core::ptr::NonNull;
-
-    #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
-    compile_error!("`--cfg ephemera_poison=\"valgrind\"` knows the client requests of Linux on x86-64 only");
-
-    /// The code of memcheck, `MC`, in the two upper bytes of a request. Other tools ignore such
-    /// requests.
-    const MEMCHECK: usize = 0x4D43_0000;
-    /// The request that makes every access to a range an error.
-    const MAKE_MEM_NOACCESS: usize = MEMCHECK;
-    /// The request that makes accesses to a range valid, and its content undefined.
-    const MAKE_MEM_UNDEFINED: usize = MEMCHECK + 1;
-
-    #[inline]
-    fn request(code: usize, block: NonNull<u8>, bytes: usize) {
-        let words: [usize; 6] = [code, block.as_ptr().addr(), bytes, 0, 0, 0];
-        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-        // SAFETY: the rotations add up to 2 * 64 bits, so they restore `rdi`. The exchange of `rbx`
-        // with itself has no effect. The assembly may change the flags, since it does not promise
-        // to preserve them. Under valgrind the request reads the six words and writes `rdx`, which
-        // is declared. The request does not write the program's memory or use the stack.
-        unsafe {
-            core::arch::asm!(
-                "rol rdi, 3",
-                "rol rdi, 13",
-                "rol rdi, 61",
-                "rol rdi, 51",
-                "xchg rbx, rbx",
-                in("rax") &raw const words,
-                inout("rdx") 0_usize => _,
-                options(nostack),
-            );
-        }
-    }
-
-    #[inline]
-    pub(super) unsafe fn poison(block: NonNull<u8>, bytes: usize) {
-        request(MAKE_MEM_NOACCESS, block, bytes);
-    }
-
-    #[inline]
-    pub(super) unsafe fn unpoison(block: NonNull<u8>, bytes: usize) {
-        request(MAKE_MEM_UNDEFINED, block, bytes);
     }
 }
