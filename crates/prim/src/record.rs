@@ -15,9 +15,8 @@
 //!
 //! The design page lists the invariants L1 to L4.
 
-use core::ptr;
-
-use crate::sync::{AtomicPtr, AtomicUsize, Ordering, fence, push};
+use crate::pages::{PermanentLink, permanent_value};
+use crate::sync::{AtomicUsize, Ordering, fence};
 
 /// The lease word of a record that no thread holds.
 const FREE: usize = 0;
@@ -32,11 +31,6 @@ ordering!(lease_order = Acquire, Relaxed if "lease_relaxed");
 // ORDERING: Release. Pairs with the Acquire in `Record::try_lease`. Publishes: all writes of this
 // holder (L2).
 ordering!(release_order = Release, Relaxed if "release_relaxed");
-// ORDERING: Release. Pairs with the Acquire in `Registry::records`. Publishes: the new record.
-ordering!(add_order = Release, Relaxed if "add_relaxed");
-// ORDERING: Acquire. Pairs with the Release in `Registry::add`: this thread sees the writes to all
-// added records, because each exchange continues the release sequences of the exchanges before it.
-ordering!(look_order = Acquire, Relaxed if "records_relaxed");
 
 /// The identity under which an allocator keeps a thread's memory, with the allocator's data.
 #[derive(Debug)]
@@ -44,15 +38,15 @@ ordering!(look_order = Acquire, Relaxed if "records_relaxed");
 pub struct Record<S> {
     data: S,
     lease: AtomicUsize,
-    /// The record that was added before this one, or null.
-    later: AtomicPtr<Record<S>>,
+    /// The record that was added before this one.
+    later: PermanentLink<Record<S>>,
 }
 
 impl<S> Record<S> {
     crate::const_unless_loom! {
         /// Creates a record that no thread holds.
         pub fn new(data: S) -> Self {
-            Self { data, lease: AtomicUsize::new(FREE), later: AtomicPtr::new(ptr::null_mut()) }
+            Self { data, lease: AtomicUsize::new(FREE), later: PermanentLink::new() }
         }
     }
 
@@ -205,8 +199,8 @@ pub const FIRST: usize = if cfg!(ephemera_loom) {
 #[derive(Debug)]
 pub struct Registry<S: 'static> {
     first: [Record<S>; FIRST],
-    /// The record that was added last, or null.
-    later: AtomicPtr<Record<S>>,
+    /// The record that was added last.
+    later: PermanentLink<Record<S>>,
     /// Creates the data of an added record.
     make: fn() -> S,
 }
@@ -216,21 +210,13 @@ impl<S> Registry<S> {
         /// Creates a registry of the records in `first`. `make` creates the data of records that
         /// are added later.
         pub fn new(first: [Record<S>; FIRST], make: fn() -> S) -> Self {
-            Self { first, later: AtomicPtr::new(ptr::null_mut()), make }
+            Self { first, later: PermanentLink::new(), make }
         }
     }
 
     /// Returns all records, held or not.
     pub fn records(&self) -> impl Iterator<Item = &Record<S>> {
-        // ORDERING: `look_order`. Pairs with `Registry::add`.
-        let mut later = self.later.load(look_order());
-        let chain = core::iter::from_fn(move || {
-            // SAFETY: the pointer is null or names a record, which is never freed (L3).
-            let record = unsafe { later.as_ref() }?;
-            later = record.later.load(Ordering::Relaxed);
-            Some(record)
-        });
-        self.first.iter().chain(chain)
+        self.first.iter().chain(self.later.list(|record| &record.later))
     }
 
     /// Returns the number of records that were added to the static ones.
@@ -258,16 +244,9 @@ impl<S> Registry<S> {
         // Create the data before the allocation, because `make` belongs to the tenant and may
         // unwind.
         let record = Record::new((self.make)());
-        let layout = core::alloc::Layout::new::<Record<S>>();
-        let place = crate::pages::permanent(layout).ok()?.cast::<Record<S>>();
         record.lease.store(HELD, Ordering::Relaxed);
-        // SAFETY: `place` is unused memory of this layout.
-        unsafe { place.write(record) };
-        // SAFETY: the line above initialised the record, which is never freed (L3).
-        let record = unsafe { place.as_ref() };
-        let link = |below| record.later.store(below, Ordering::Relaxed);
-        // ORDERING: `add_order`. Pairs with `Registry::records`.
-        push(&self.later, place.as_ptr(), None, add_order(), link);
+        let record = permanent_value(record)?;
+        self.later.push(record, &record.later);
         Some(Lease { record })
     }
 }

@@ -7,13 +7,12 @@
 //! usually clears the hint. A hint never stays wrongly clear: a free sets the hint after the
 //! superblock's own bit, and a thread that clears the hint looks at the superblock once more.
 
-use core::alloc::Layout;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use super::order::Order;
-use super::permanent;
 use super::superblock::Superblock;
+use super::{PermanentLink, permanent_value};
 use crate::sync::change_if;
 
 /// 64 superblocks of one span size.
@@ -30,7 +29,7 @@ pub(super) struct Directory {
     pub(super) purge_at: AtomicUsize,
     /// The number of the superblock at which the next search for an idle span starts.
     pub(super) idle_at: AtomicUsize,
-    next: AtomicPtr<Directory>,
+    pub(super) next: PermanentLink<Directory>,
     pub(super) homes: [Home; 64],
 }
 
@@ -52,35 +51,16 @@ impl Directory {
             soiled: AtomicU64::new(0),
             purge_at: AtomicUsize::new(0),
             idle_at: AtomicUsize::new(0),
-            next: AtomicPtr::new(ptr::null_mut()),
+            next: PermanentLink::new(),
             homes: [const { Home { superblock: Superblock::new(), directory: AtomicPtr::new(ptr::null_mut()) } };
                 64],
         }
     }
 
-    /// Returns the next directory, if there is one.
-    pub(super) fn next(&self) -> Option<&'static Self> {
-        // ORDERING: Acquire. Pairs with the Release in `Directory::next_or_new`.
-        let next = self.next.load(Ordering::Acquire);
-        // SAFETY: the pointer is null or names a directory, which is never freed.
-        unsafe { next.as_ref() }
-    }
-
     /// Returns the next directory, and creates it if this is the last one. Returns `None` if there
     /// is no memory for it.
     pub(super) fn next_or_new(&self) -> Option<&'static Self> {
-        if let Some(next) = self.next() {
-            return Some(next);
-        }
-        let fresh = permanent::allocate(Layout::new::<Self>())?.cast::<Self>();
-        // SAFETY: the memory has this layout, and no other thread knows it.
-        unsafe { fresh.write(Self::new(self.order, self.number + 1)) };
-        let (new, null) = (fresh.as_ptr(), ptr::null_mut());
-        // ORDERING: Release. Pairs with the Acquire in `Directory::next`. Publishes: the directory.
-        // If another thread was faster, the memory of this directory is leaked. That is acceptable,
-        // because a table creates few directories.
-        let _ = self.next.compare_exchange(null, new, Ordering::Release, Ordering::Relaxed);
-        self.next()
+        self.next.get_or_make(|| permanent_value(Self::new(self.order, self.number + 1)))
     }
 
     /// Clears the hints of a superblock in which a search found no span or took the last one, then

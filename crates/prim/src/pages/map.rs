@@ -11,6 +11,7 @@
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
+use super::PermanentLink;
 use super::directory::Home;
 use super::order::{ORDERS, Order};
 use super::os;
@@ -36,7 +37,7 @@ struct Leaf([AtomicPtr<Home>; 1 << LEAF_BITS]);
 /// The length of the mapping of a leaf, which must be a multiple of the grain.
 const LEAF_LEN: usize = size_of::<Leaf>().next_multiple_of(os::GRAIN);
 
-static ROOT: [AtomicPtr<Leaf>; 1 << ROOT_BITS] = [const { AtomicPtr::new(ptr::null_mut()) }; 1 << ROOT_BITS];
+static ROOT: [PermanentLink<Leaf>; 1 << ROOT_BITS] = [const { PermanentLink::new() }; 1 << ROOT_BITS];
 
 /// Returns the numbers of the leaf and of the entry for an address, or `None` if the map does not
 /// cover the address.
@@ -46,34 +47,12 @@ const fn place_of(addr: usize) -> Option<(usize, usize)> {
     if leaf >= 1 << ROOT_BITS { None } else { Some((leaf, piece & ((1 << LEAF_BITS) - 1))) }
 }
 
-#[inline]
-fn leaf(number: usize) -> Option<&'static Leaf> {
-    // ORDERING: Acquire. Pairs with the Release in `leaf_or_new`.
-    let leaf = ROOT[number].load(Ordering::Acquire);
-    // SAFETY: the pointer is null or names a leaf, which is never unmapped.
-    unsafe { leaf.as_ref() }
-}
-
+/// Makes a leaf without entries. Returns `None` if there is no memory for it.
 #[cold]
-fn leaf_or_new(number: usize) -> Option<&'static Leaf> {
-    if let Some(leaf) = leaf(number) {
-        return Some(leaf);
-    }
-    let fresh = os::map(LEAF_LEN, os::GRAIN)?;
-    let (leaf, null) = (fresh.cast::<Leaf>().as_ptr(), ptr::null_mut());
-    // ORDERING: AcqRel. Pairs with the Acquire in `leaf`. Publishes: the leaf, whose zeros are null
-    // pointers. By Acquire, this thread sees the leaf of another thread that was faster.
-    match ROOT[number].compare_exchange(null, leaf, Ordering::AcqRel, Ordering::Acquire) {
-        // SAFETY: the zeros of the mapping are null pointers, and a published leaf is never
-        // unmapped.
-        Ok(_) => Some(unsafe { &*leaf }),
-        Err(other) => {
-            // SAFETY: the mapping is new, and nothing uses it.
-            let _ = unsafe { os::unmap(fresh, LEAF_LEN) };
-            // SAFETY: the other thread's leaf is complete and never unmapped.
-            Some(unsafe { &*other })
-        }
-    }
+fn new_leaf() -> Option<&'static Leaf> {
+    let zeros = os::map(LEAF_LEN, os::GRAIN)?.cast::<Leaf>();
+    // SAFETY: the zeros of the mapping are null pointers, and a leaf is never unmapped.
+    Some(unsafe { zeros.as_ref() })
 }
 
 /// Returns the superblock that contains an address and the order of its spans. Returns `None` if no
@@ -82,7 +61,7 @@ fn leaf_or_new(number: usize) -> Option<&'static Leaf> {
 pub(super) fn find(addr: usize) -> Option<(NonNull<Home>, Order)> {
     let (number, entry) = place_of(addr)?;
     // ORDERING: Acquire. Pairs with the Release in `set`.
-    let entry = NonNull::new(leaf(number)?.0[entry].load(Ordering::Acquire))?;
+    let entry = NonNull::new(ROOT[number].get()?.0[entry].load(Ordering::Acquire))?;
     let order = Order::of_index(entry.addr().get() & ORDER_BITS);
     // SAFETY: by G4, the entry is the address of a `Home` plus this order, which is less than the
     // size of a `Home`.
@@ -95,7 +74,7 @@ pub(super) fn find(addr: usize) -> Option<(NonNull<Home>, Order)> {
 pub(super) fn set(base: NonNull<u8>, order: Order, home: NonNull<Home>) -> bool {
     let word = home.as_ptr().wrapping_byte_add(order.index());
     each(base, order.superblock(), |number, entry| {
-        let Some(leaf) = leaf_or_new(number) else { return false };
+        let Some(leaf) = ROOT[number].get_or_make(new_leaf) else { return false };
         // ORDERING: Release. Pairs with the Acquire in `find`. Publishes: the superblock's words.
         leaf.0[entry].store(word, Ordering::Release);
         true
@@ -105,7 +84,7 @@ pub(super) fn set(base: NonNull<u8>, order: Order, home: NonNull<Home>) -> bool 
 /// Clears the entries of a superblock.
 pub(super) fn clear(base: NonNull<u8>, order: Order) {
     each(base, order.superblock(), |number, entry| {
-        if let Some(leaf) = leaf(number) {
+        if let Some(leaf) = ROOT[number].get() {
             leaf.0[entry].store(ptr::null_mut(), Ordering::Relaxed);
         }
         true

@@ -49,8 +49,8 @@
 //! `table` all superblocks of one span size. `map` finds the superblock of an address. `mapping`
 //! serves larger blocks, `budget` bounds the cache, and `span_cache` keeps a thread's own spans.
 //! `spans` uses all of these modules, and decides which memory leaves the cache. `os` makes the
-//! system calls, `permanent` allocates memory that is never freed, and [`notes`] keeps a pointer
-//! and a number for a block.
+//! system calls, `permanent` allocates memory that is never freed, `link` links values there, and
+//! [`notes`] keeps a pointer and a number for a block.
 //!
 //! On targets without these system calls or without 64-bit atomics, under Miri and under loom, the
 //! system's heap serves all blocks. Without the feature `std`, the global heap serves them there,
@@ -64,6 +64,7 @@ mod budget;
 mod directory;
 #[cfg(not(ephemera_pages))]
 mod fallback;
+mod link;
 #[cfg(ephemera_pages)]
 mod map;
 #[cfg(ephemera_pages)]
@@ -168,6 +169,7 @@ pub fn permanent(layout: Layout) -> Result<NonNull<u8>, AllocError> {
     fallback::permanent(layout)
 }
 
+pub use link::{PermanentLink, permanent_value};
 #[cfg(ephemera_pages)]
 pub use order::{SPAN_MAX, SPAN_MIN};
 

@@ -17,6 +17,7 @@
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
+use super::PermanentLink;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 
 /// A pointer and a number. Their meaning is up to the allocator.
@@ -50,38 +51,19 @@ struct NoteWords {
 /// The entries for 32 MiB of addresses. A leaf of zeros is empty.
 type NoteLeaf = [NoteWords; 1 << LEAF_BITS];
 
-/// The leaves for up to 64 GiB of addresses.
-type NoteBranch = [AtomicPtr<NoteLeaf>; 1 << BRANCH_BITS];
+/// The leaves for 64 GiB of addresses.
+type NoteBranch = [PermanentLink<NoteLeaf>; 1 << BRANCH_BITS];
 
-static ROOT: [AtomicPtr<NoteBranch>; 1 << ROOT_BITS] =
-    [const { AtomicPtr::new(ptr::null_mut()) }; 1 << ROOT_BITS];
+static ROOT: [PermanentLink<NoteBranch>; 1 << ROOT_BITS] = [const { PermanentLink::new() }; 1 << ROOT_BITS];
 
-/// Returns the branch or leaf that a link names, or `None` if the link is null.
-#[inline]
-fn follow<T>(link: &AtomicPtr<T>) -> Option<&'static T> {
-    // ORDERING: Acquire. Pairs with the Release in `follow_or_make`.
-    let table = link.load(Ordering::Acquire);
-    // SAFETY: a link is null or names a `T` in permanent memory, whose initial zeros are a valid
-    // value.
-    unsafe { table.as_ref() }
-}
-
-/// Returns the branch or leaf that a link names. If the link is null, creates one of zeros. Returns
-/// `None` if there is no memory for it.
+/// Makes a branch or leaf of zeros. Returns `None` if there is no memory for it.
 ///
 /// # Safety
 /// A `T` whose bytes are all zero is valid.
-#[cold]
-unsafe fn follow_or_make<T>(link: &AtomicPtr<T>) -> Option<&'static T> {
-    if let Some(table) = follow(link) {
-        return Some(table);
-    }
-    let fresh = super::permanent(Layout::new::<T>()).ok()?.cast::<T>().as_ptr();
-    // ORDERING: Release. Pairs with the Acquire in `follow`. Publishes: the zeros of the branch or
-    // leaf. If another thread has set the link first, these zeros are leaked, which is acceptable
-    // because there are few branches and leaves.
-    let _ = link.compare_exchange(ptr::null_mut(), fresh, Ordering::Release, Ordering::Relaxed);
-    follow(link)
+unsafe fn zeros<T>() -> Option<&'static T> {
+    let zeros = super::permanent(Layout::new::<T>()).ok()?.cast::<T>();
+    // SAFETY: permanent memory is zero, which is a valid `T`, and is never freed.
+    Some(unsafe { zeros.as_ref() })
 }
 
 /// Returns the indices of the branch, the leaf and the entry for a block.
@@ -107,10 +89,11 @@ pub unsafe fn set(block: NonNull<u8>, layout: Layout, note: Note) -> bool {
     }
     let (branch, leaf, entry) = tree_indices(block);
     let Some(branch) = ROOT.get(branch) else { return false };
-    // SAFETY: a branch of zeros has null links.
-    let Some(branch) = (unsafe { follow_or_make(branch) }) else { return false };
+    // SAFETY: a branch of zeros has links without a value.
+    let Some(branch) = branch.get_or_make(|| unsafe { zeros() }) else { return false };
+    let Some(leaf) = branch.get(leaf) else { return false };
     // SAFETY: a leaf of zeros has null pointers and the number 0.
-    let Some(leaf) = branch.get(leaf).and_then(|leaf| unsafe { follow_or_make(leaf) }) else { return false };
+    let Some(leaf) = leaf.get_or_make(|| unsafe { zeros() }) else { return false };
     let Some(entry) = leaf.get(entry) else { return false };
     entry.number.store(note.number, Ordering::Relaxed);
     entry.whose.store(note.whose.as_ptr(), Ordering::Relaxed);
@@ -133,7 +116,7 @@ fn entry(block: NonNull<u8>, layout: Layout) -> Option<&'static NoteWords> {
         return None;
     }
     let (branch, leaf, entry) = tree_indices(block);
-    follow(follow(ROOT.get(branch)?)?.get(leaf)?)?.get(entry)
+    ROOT.get(branch)?.get()?.get(leaf)?.get()?.get(entry)
 }
 
 /// Returns whether a block has a note.

@@ -22,13 +22,12 @@
 //! owner has not used since the last look, the look moves one span to the cache of the process. The
 //! process may purge this span at once or later.
 
-use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
-use super::budget;
 use super::order::{ORDERS, Order};
 use super::span_place::SpanPlace;
-use crate::sync::push;
+use super::{PermanentLink, budget};
 use crate::word::OwnerUsize;
 
 /// The index of the smallest order that a thread keeps: spans of 64 KiB, because `typed-pool`
@@ -72,18 +71,18 @@ pub struct SpanCache {
     orders: [KeptSpans; PLACES.len()],
     /// The number of further blocks that may get room.
     rooms: OwnerUsize,
-    /// The cache that was listed before this one, or null.
-    next: AtomicPtr<Self>,
+    /// The cache that was listed before this one.
+    next: PermanentLink<Self>,
     /// 1 if the cache is on the list, and 0 otherwise.
     listed: OwnerUsize,
 }
 
 /// The list of the caches of all threads that have tried to keep a span, the newest first. A cache
 /// never leaves the list.
-static LISTED: AtomicPtr<SpanCache> = AtomicPtr::new(ptr::null_mut());
+static LISTED: PermanentLink<SpanCache> = PermanentLink::new();
 
-/// The cache that the next look visits. Null means the newest one.
-static HAND: AtomicPtr<SpanCache> = AtomicPtr::new(ptr::null_mut());
+/// The cache that the next look visits, or none for the newest one.
+static HAND: PermanentLink<SpanCache> = PermanentLink::new();
 
 impl KeptSpans {
     const fn new() -> Self {
@@ -121,7 +120,7 @@ impl SpanCache {
         Self {
             orders: [const { KeptSpans::new() }; PLACES.len()],
             rooms: OwnerUsize::new(ROOMS),
-            next: AtomicPtr::new(ptr::null_mut()),
+            next: PermanentLink::new(),
             listed: OwnerUsize::new(0),
         }
     }
@@ -193,19 +192,12 @@ impl SpanCache {
     #[cold]
     fn list(&'static self) {
         self.listed.set(1);
-        // ORDERING: Release. Pairs with the Acquire in `SpanCache::listed`. Publishes: the link.
-        push(&LISTED, ptr::from_ref(self).cast_mut(), None, Ordering::Release, |below| {
-            self.next.store(below, Ordering::Relaxed);
-        });
+        LISTED.push(self, &self.next);
     }
 
     /// Returns the caches of all threads that have tried to keep a span.
     pub(super) fn listed() -> impl Iterator<Item = &'static Self> {
-        // ORDERING: Acquire. Pairs with the Release in `SpanCache::list`.
-        let first = LISTED.load(Ordering::Acquire);
-        // SAFETY: the pointers are null or name listed caches, which are `'static`.
-        let at = move |at: *mut Self| unsafe { at.as_ref() };
-        core::iter::successors(at(first), move |cache| at(cache.next.load(Ordering::Relaxed)))
+        LISTED.list(|cache| &cache.next)
     }
 
     /// Returns an iterator that takes all spans out of the cache. Any thread may call this.
@@ -216,11 +208,9 @@ impl SpanCache {
     /// Visits the cache of one thread. Returns an iterator that takes one span of each order that
     /// the thread has not used since the last look at its cache.
     pub(super) fn look() -> impl Iterator<Item = NonNull<u8>> {
-        // SAFETY: the pointer is null or names a listed cache, which is `'static`.
-        let hand = unsafe { HAND.load(Ordering::Relaxed).as_ref() };
-        let cache = hand.or_else(|| Self::listed().next());
+        let cache = HAND.get().or_else(|| LISTED.get());
         if let Some(cache) = cache {
-            HAND.store(cache.next.load(Ordering::Relaxed), Ordering::Relaxed);
+            HAND.set(cache.next.get());
         }
         cache.into_iter().flat_map(|cache| cache.orders.iter().filter_map(KeptSpans::steal_unused))
     }

@@ -7,7 +7,7 @@ use super::directory::{Directory, Home};
 use super::order::{ORDERS, Order};
 use super::span::Span;
 use super::superblock::TakenSpan;
-use super::{budget, map, os};
+use super::{PermanentLink, budget, map, os};
 
 mod give;
 
@@ -25,37 +25,14 @@ pub(super) static TABLES: [Table; ORDERS] = {
 
 pub(super) struct Table {
     first: Directory,
-    /// The directory in which a search for a free span starts.
-    hint: DirectoryHint,
-    /// The directory in which the next search for a dirty or idle span starts.
-    hand: DirectoryHint,
-    /// The last superblock without a used span that `Home::retire` did not keep for its cached
-    /// spans, or null. It stays mapped until another one replaces it or a purge unmaps it.
+    /// The directory in which a search for a free span starts, or none for the first one.
+    hint: PermanentLink<Directory>,
+    /// The directory in which the next search for a dirty or idle span starts, or none for the
+    /// first one.
+    hand: PermanentLink<Directory>,
+    /// The last superblock that became empty while fewer than half of its spans were cached or the
+    /// cache exceeded its bound. It stays mapped.
     spare: AtomicPtr<Home>,
-}
-
-/// A pointer to a directory of a table. Null means the first one.
-struct DirectoryHint(AtomicPtr<Directory>);
-
-impl DirectoryHint {
-    const fn new() -> Self {
-        Self(AtomicPtr::new(ptr::null_mut()))
-    }
-
-    fn get(&self) -> Option<&'static Directory> {
-        // ORDERING: Acquire. Pairs with the Release in `DirectoryHint::set`. Acquire is necessary
-        // because this thread may not have seen the directory's fields yet, unlike the thread that
-        // set the hint.
-        let directory = self.0.load(Ordering::Acquire);
-        // SAFETY: the pointer is null or names a directory, which is never freed.
-        unsafe { directory.as_ref() }
-    }
-
-    fn set(&self, directory: &'static Directory) {
-        // ORDERING: Release. Pairs with the Acquire in `DirectoryHint::get`. Publishes: the fields
-        // of the directory.
-        self.0.store(ptr::from_ref(directory).cast_mut(), Ordering::Release);
-    }
 }
 
 impl Directory {
@@ -153,8 +130,8 @@ impl Table {
     const fn new(order: Order) -> Self {
         Self {
             first: Directory::new(order, 0),
-            hint: DirectoryHint::new(),
-            hand: DirectoryHint::new(),
+            hint: PermanentLink::new(),
+            hand: PermanentLink::new(),
             spare: AtomicPtr::new(ptr::null_mut()),
         }
     }
@@ -164,18 +141,18 @@ impl Table {
     }
 
     fn directories(&'static self) -> impl Iterator<Item = &'static Directory> {
-        core::iter::successors(Some(&self.first), |directory| directory.next())
+        core::iter::successors(Some(&self.first), |directory| directory.next.get())
     }
 
     /// Takes a free span from this table, or returns `None` if it finds none. In each superblock,
     /// prefers a clean span if `clean`, and a dirty span otherwise.
     pub(super) fn take(&'static self, clean: bool) -> Option<(Span, TakenSpan)> {
         let start = self.hint.get().unwrap_or(&self.first);
-        let on = core::iter::successors(Some(start), |directory| directory.next());
+        let on = core::iter::successors(Some(start), |directory| directory.next.get());
         let before = self.directories().take_while(|directory| directory.number < start.number);
         for directory in on.chain(before) {
             if let Some(taken) = directory.take(clean) {
-                self.hint.set(directory);
+                self.hint.set(Some(directory));
                 return Some(taken);
             }
         }
@@ -236,12 +213,12 @@ impl Table {
         let mut directory = self.hand.get().unwrap_or(&self.first);
         for _ in 0..HAND_DIRECTORIES {
             if let Some(span) = take(directory) {
-                self.hand.set(directory);
+                self.hand.set(Some(directory));
                 return Some(span);
             }
-            directory = directory.next().unwrap_or(&self.first);
+            directory = directory.next.get().unwrap_or(&self.first);
         }
-        self.hand.set(directory);
+        self.hand.set(Some(directory));
         None
     }
 

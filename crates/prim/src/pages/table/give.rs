@@ -18,7 +18,7 @@ impl Span {
         directory.note_room(home.number(), dirty);
         let hint = &home.table().hint;
         if hint.get().is_some_and(|hint| hint.number > directory.number) {
-            hint.set(directory);
+            hint.set(Some(directory));
         }
         if empty && !weakened!("empty_superblock_stays") {
             home.retire();
