@@ -51,7 +51,7 @@ struct NoteWords {
 /// The entries for 32 MiB of addresses. A leaf of zeros is empty.
 type NoteLeaf = [NoteWords; 1 << LEAF_BITS];
 
-/// The leaves for 64 GiB of addresses.
+/// The leaves for up to 64 GiB of addresses.
 type NoteBranch = [PermanentLink<NoteLeaf>; 1 << BRANCH_BITS];
 
 static ROOT: [PermanentLink<NoteBranch>; 1 << ROOT_BITS] = [const { PermanentLink::new() }; 1 << ROOT_BITS];

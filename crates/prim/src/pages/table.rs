@@ -30,8 +30,8 @@ pub(super) struct Table {
     /// The directory in which the next search for a dirty or idle span starts, or none for the
     /// first one.
     hand: PermanentLink<Directory>,
-    /// The last superblock that became empty while fewer than half of its spans were cached or the
-    /// cache exceeded its bound. It stays mapped.
+    /// The last superblock without a used span that `Home::retire` did not keep for its cached
+    /// spans, or null. It stays mapped until another one replaces it or a purge unmaps it.
     spare: AtomicPtr<Home>,
 }
 
