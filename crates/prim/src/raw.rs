@@ -14,7 +14,7 @@
 //!
 //! No function here creates a reference to a header, because another thread may free the unit after
 //! the operation. Callers access fields through raw pointers, and an atomic through a reference
-//! that covers only the atomic.
+//! that covers only the atomic. [`words!`](crate::words) declares methods for such accesses.
 //!
 //! # Invariants
 //!
@@ -53,6 +53,39 @@ pub fn acquire<A: Allocator + ?Sized>(backing: &A, layout: Layout) -> Result<Non
     }
     // INVARIANT: R1 holds for the block from here on.
     Ok(block)
+}
+
+/// Declares methods of a pointer type that return the words of a header. A method `-> &W` returns a
+/// reference that covers only the word. A method `-> W` returns the value of a word that never
+/// changes after the header is created.
+///
+/// The pointer type has a method `as_ptr`. The type's invariant ensures that `as_ptr` returns a
+/// pointer to an initialised header that is not freed while the pointer type's value is used. A
+/// comment in each use of the macro names that invariant.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! words {
+    () => {};
+    ($(#[$meta:meta])* $vis:vis fn $name:ident() -> &$word:ty = $($field:ident).+; $($rest:tt)*) => {
+        $(#[$meta])*
+        #[inline]
+        $vis fn $name(&self) -> &$word {
+            // SAFETY: the header is not freed while this pointer is used (the pointer type's
+            // invariant), and the reference covers only this field.
+            unsafe { &(*self.as_ptr()).$($field).+ }
+        }
+        $crate::words! { $($rest)* }
+    };
+    ($(#[$meta:meta])* $vis:vis fn $name:ident() -> $word:ty = $($field:ident).+; $($rest:tt)*) => {
+        $(#[$meta])*
+        #[inline]
+        $vis fn $name(self) -> $word {
+            // SAFETY: the header is not freed while this pointer is used (the pointer type's
+            // invariant), and the field never changes.
+            unsafe { (*self.as_ptr()).$($field).+ }
+        }
+        $crate::words! { $($rest)* }
+    };
 }
 
 /// Unpoisons the whole block (R2), then frees it to `backing`.

@@ -126,31 +126,25 @@ unsafe impl Listed for Chunk {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ChunkPtr(NonNull<Chunk>);
 
-/// Declares methods that each return a reference to one word of the header.
-macro_rules! words {
-    ($($(#[$meta:meta])* $vis:vis fn $name:ident() -> $word:ty = $($field:ident).+;)*) => {$(
-        $(#[$meta])*
-        #[inline]
-        $vis fn $name(&self) -> &$word {
-            // SAFETY: the chunk is not freed while this pointer is used (C1), and the reference
-            // covers only this field.
-            unsafe { &(*self.as_ptr()).$($field).+ }
-        }
-    )*};
-}
-
 impl ChunkPtr {
+    // The chunk is not freed while the pointer is used (C1).
     words! {
-        fn cursor() -> OwnerUsize = cursor;
+        fn cursor() -> &OwnerUsize = cursor;
         /// Returns the `LiveCount` of all allocations since the last rewind.
-        pub(crate) fn taken() -> OwnerU64 = taken;
+        pub(crate) fn taken() -> &OwnerU64 = taken;
         /// Returns the `LiveCount` of all frees that have been booked since the last rewind.
-        fn back() -> OwnerU64 = back;
-        fn owner_word() -> OwnerPtr<()> = remote.owner;
-        fn purged() -> AtomicBool = remote.purged;
-        fn contents() -> Witness = remote.contents;
+        fn back() -> &OwnerU64 = back;
+        fn owner_word() -> &OwnerPtr<()> = remote.owner;
+        fn purged() -> &AtomicBool = remote.purged;
+        fn contents() -> &Witness = remote.contents;
         /// Returns the chunk below this one on the stack of empty chunks.
-        pub(crate) fn below() -> OwnerPtr<Chunk> = below;
+        pub(crate) fn below() -> &OwnerPtr<Chunk> = below;
+        /// Returns the field that contains the foreign word and the chunk's link in the inbox.
+        fn foreign() -> &Foreign<Chunk> = remote.foreign;
+        fn end() -> usize = end;
+        fn first() -> usize = first;
+        /// Returns the class of the chunk's blocks.
+        pub(crate) fn class() -> ChunkClass = remote.class;
     }
 
     /// # Safety
@@ -209,29 +203,10 @@ impl ChunkPtr {
         this
     }
 
-    #[inline]
-    fn end(self) -> usize {
-        // SAFETY: the chunk is not freed while `self` is used (C1), and `end` never changes.
-        unsafe { (*self.as_ptr()).end }
-    }
-
-    /// Returns the field that contains the foreign word and the chunk's link in the inbox.
-    fn foreign(&self) -> &Foreign<Chunk> {
-        // SAFETY: the chunk is not freed while this pointer is used (C1), and the reference covers
-        // only this field, which consists of atomics.
-        unsafe { &(*self.as_ptr()).remote.foreign }
-    }
-
     /// Returns the foreign word: remote frees that the owner has not booked yet, or a countdown.
     fn unbooked(self) -> u64 {
         self.foreign().touch();
         self.foreign().unbooked()
-    }
-
-    /// Returns the class of the chunk's blocks.
-    pub(crate) fn class(self) -> ChunkClass {
-        // SAFETY: the chunk is not freed while `self` is used (C1), and `class` never changes.
-        unsafe { (*self.as_ptr()).remote.class }
     }
 
     /// Returns the identity of the owner that may write this chunk's words: the address of a
@@ -272,12 +247,6 @@ impl ChunkPtr {
         let pointer = self.as_ptr().cast::<u8>().with_addr(addr);
         // SAFETY: the address is above the chunk's base, so it is not null.
         unsafe { NonNull::new_unchecked(pointer) }
-    }
-
-    #[inline]
-    fn first(self) -> usize {
-        // SAFETY: the chunk is not freed while `self` is used (C1), and `first` never changes.
-        unsafe { (*self.as_ptr()).first }
     }
 
     /// Allocates `size` bytes at the cursor, aligned to `align`. Returns `None` if they do not fit.

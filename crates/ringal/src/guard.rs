@@ -82,6 +82,15 @@ const _: () =
 pub(crate) struct GuardPtr(NonNull<Guard>);
 
 impl GuardPtr {
+    // The store is not freed while the pointer is used (G1). Only methods for frozen buffers call
+    // `count`, after `freeze` wrote the count.
+    words! {
+        fn word() -> &AtomicUsize = word;
+        fn count() -> &AtomicUsize = count;
+        fn check() -> &Check = check;
+        fn witness() -> &Witness = witness;
+    }
+
     /// Creates a pointer to the guard at `place`.
     ///
     /// # Safety
@@ -116,31 +125,8 @@ impl GuardPtr {
     }
 
     #[inline]
-    fn word(&self) -> &AtomicUsize {
-        // SAFETY: the store is not freed while this pointer is used (G1), and the reference covers
-        // only this field.
-        unsafe { &(*self.0.as_ptr()).word }
-    }
-
-    #[inline]
-    fn count(&self) -> &AtomicUsize {
-        // SAFETY: the store is not freed while this pointer is used (G1), and `freeze` wrote the
-        // count. The reference covers only this field.
-        unsafe { &(*self.0.as_ptr()).count }
-    }
-
-    #[inline]
-    fn check(&self) -> &Check {
-        // SAFETY: the store is not freed while this pointer is used (G1), and the reference covers
-        // only this field.
-        unsafe { &(*self.0.as_ptr()).check }
-    }
-
-    #[inline]
-    fn witness(&self) -> &Witness {
-        // SAFETY: the store is not freed while this pointer is used (G1), and the reference covers
-        // only this field, which is zero-sized outside loom.
-        unsafe { &(*self.0.as_ptr()).witness }
+    fn as_ptr(self) -> *mut Guard {
+        self.0.as_ptr()
     }
 
     /// Creates a guard for a free region of `len` bytes.
@@ -154,16 +140,16 @@ impl GuardPtr {
         unsafe { unpoison(self.0.cast(), GRANULE) };
         // SAFETY: the granule is in the store, which this pointer may access (G1). No reference is
         // created.
-        let word = unsafe { &raw mut (*self.0.as_ptr()).word };
+        let word = unsafe { &raw mut (*self.as_ptr()).word };
         // SAFETY: the word is in the granule, which only the ring accesses (C2).
         unsafe { word.write(AtomicUsize::new(Word::free(len).bits())) };
         // SAFETY: the granule is in the store (G1), and no reference is created.
-        let check = unsafe { &raw mut (*self.0.as_ptr()).check };
+        let check = unsafe { &raw mut (*self.as_ptr()).check };
         // SAFETY: the check is in the granule, which only the ring accesses (C2).
         unsafe { check.write(Check::new()) };
         if cfg!(ephemera_loom) {
             // SAFETY: the granule is in the store (G1), and no reference is created.
-            let witness = unsafe { &raw mut (*self.0.as_ptr()).witness };
+            let witness = unsafe { &raw mut (*self.as_ptr()).witness };
             // SAFETY: the witness is in the granule, which only the ring accesses (C2).
             unsafe { witness.write(Witness::new()) };
         }
@@ -276,7 +262,7 @@ impl GuardPtr {
     pub(crate) fn freeze(self) {
         // SAFETY: the store is not freed while this pointer is used (G1), and no reference is
         // created.
-        let count = unsafe { &raw mut (*self.0.as_ptr()).count };
+        let count = unsafe { &raw mut (*self.as_ptr()).count };
         // SAFETY: the caller has the only handle of the buffer, so no other code accesses the
         // count.
         unsafe { count.write(AtomicUsize::new(1)) };

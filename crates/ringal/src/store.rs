@@ -119,6 +119,17 @@ static GIVEN: RingStore = RingStore {
 pub(crate) struct RingStorePtr(NonNull<RingStore>);
 
 impl RingStorePtr {
+    // The header is not freed while the pointer is used (S1).
+    words! {
+        fn closed() -> &AtomicBool = closed;
+        fn witness() -> &Witness = witness;
+    }
+
+    #[inline]
+    pub(crate) fn as_ptr(self) -> *mut RingStore {
+        self.0.as_ptr()
+    }
+
     /// Returns the static header that all rings in caller-provided memory share.
     #[cfg(not(ephemera_loom))]
     pub(crate) fn given() -> Self {
@@ -135,12 +146,6 @@ impl RingStorePtr {
         false
     }
 
-    fn closed(&self) -> &AtomicBool {
-        // SAFETY: the header is not freed while this pointer is used (S1), and the reference covers
-        // only this field.
-        unsafe { &(*self.0.as_ptr()).closed }
-    }
-
     /// Returns whether the store is closed, that is, whether the ring was dropped while a buffer
     /// was live. A release calls this before its last access to the store.
     #[inline]
@@ -150,16 +155,25 @@ impl RingStorePtr {
         self.regions().touch();
         cfg!(feature = "alloc") && self.closed().load(Ordering::Relaxed)
     }
-
-    fn witness(&self) -> &Witness {
-        // SAFETY: the header is not freed while this pointer is used (S1), and the reference covers
-        // only this field, which is zero-sized outside loom.
-        unsafe { &(*self.0.as_ptr()).witness }
-    }
 }
 
 #[cfg(feature = "alloc")]
 impl RingStorePtr {
+    // The header is not freed while the pointer is used (S1).
+    words! {
+        pub(crate) fn half_left() -> &AtomicBool = half_left;
+        /// Returns the address of the `ParkedStores` for this store, or null for caller-provided
+        /// memory.
+        pub(crate) fn parked() -> *const () = heap.parked;
+        pub(crate) fn block() -> NonNull<u8> = heap.block;
+        pub(crate) fn plan() -> StorePlan = heap.plan;
+        pub(crate) fn shares() -> &AtomicUsize = heap.shares;
+        pub(crate) fn link() -> &AtomicPtr<RingStore> = heap.link;
+        pub(crate) fn swept() -> &OwnerUsize = heap.swept;
+        fn regions() -> &Witness = heap.regions;
+        pub(crate) fn listed() -> &Witness = heap.listed;
+    }
+
     /// Creates a store of one free region. Returns the store and the address of its first guard, or
     /// `None` if the heap refuses the memory.
     ///
@@ -213,73 +227,14 @@ impl RingStorePtr {
         self.0
     }
 
-    pub(crate) fn as_ptr(self) -> *mut RingStore {
-        self.0.as_ptr()
-    }
-
-    #[inline]
-    fn heap(&self) -> *const HeapFields {
-        // SAFETY: the header is not freed while this pointer is used (S1), and no reference is
-        // created.
-        unsafe { &raw const (*self.0.as_ptr()).heap }
-    }
-
     /// Marks the store as closed. Each release that sees the flag subtracts its share.
     pub(crate) fn close(self) {
         self.closed().store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn plan(self) -> StorePlan {
-        // SAFETY: the header is not freed while this pointer is used (S1), and the plan never
-        // changes.
-        unsafe { (*self.heap()).plan }
-    }
-
     /// Returns the total size in bytes of the two heap blocks of the store.
     pub(crate) fn bytes_held(self) -> usize {
         self.plan().bytes() + size_of::<RingStore>()
-    }
-
-    pub(crate) fn block(self) -> NonNull<u8> {
-        // SAFETY: the header is not freed while this pointer is used (S1), and `block` never
-        // changes.
-        unsafe { (*self.heap()).block }
-    }
-
-    pub(crate) fn swept(&self) -> &OwnerUsize {
-        // SAFETY: the header is not freed while this pointer is used (S1), and the reference covers
-        // only this field.
-        unsafe { &(*self.heap()).swept }
-    }
-
-    pub(crate) fn shares(&self) -> &AtomicUsize {
-        // SAFETY: the header is not freed while this pointer is used (S1), and the reference covers
-        // only this field.
-        unsafe { &(*self.heap()).shares }
-    }
-
-    pub(crate) fn link(&self) -> &AtomicPtr<RingStore> {
-        // SAFETY: the header is not freed while this pointer is used (S1), and the reference covers
-        // only this field.
-        unsafe { &(*self.heap()).link }
-    }
-
-    pub(crate) fn half_left(&self) -> &AtomicBool {
-        // SAFETY: the header is not freed while this pointer is used (S1), and the reference covers
-        // only this field.
-        unsafe { &(*self.0.as_ptr()).half_left }
-    }
-
-    fn regions(&self) -> &Witness {
-        // SAFETY: the header is not freed while this pointer is used (S1), and the reference covers
-        // only this field, which is zero-sized outside loom.
-        unsafe { &(*self.heap()).regions }
-    }
-
-    pub(crate) fn listed(&self) -> &Witness {
-        // SAFETY: the header is not freed while this pointer is used (S1), and the reference covers
-        // only this field, which is zero-sized outside loom.
-        unsafe { &(*self.heap()).listed }
     }
 
     /// Tells loom that the regions are freed.
@@ -303,14 +258,6 @@ impl RingStorePtr {
         // SAFETY: the caller guarantees that a guard is at `place`, and that the store is not freed
         // (G1).
         unsafe { GuardPtr::new(place) }
-    }
-
-    /// Returns the address of the `ParkedStores` for this store, or null for caller-provided
-    /// memory.
-    pub(crate) fn parked(self) -> *const () {
-        // SAFETY: the header is not freed while this pointer is used (S1), and `parked` never
-        // changes.
-        unsafe { (*self.heap()).parked }
     }
 }
 

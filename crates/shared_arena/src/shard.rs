@@ -147,19 +147,27 @@ impl Linked for Shard {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ShardPtr(NonNull<Shard>);
 
-macro_rules! words {
-    ($($(#[$meta:meta])* $name:ident: $word:ty,)*) => {$(
-        $(#[$meta])*
-        #[inline]
-        pub(crate) fn $name(&self) -> &$word {
-            // SAFETY: the shard is not freed while this pointer is used (S1), and the reference
-            // covers only this field.
-            unsafe { &(*self.0.as_ptr()).$name }
-        }
-    )*};
-}
-
 impl ShardPtr {
+    // The shard is not freed while the pointer is used (S1).
+    words! {
+        pub(crate) fn hot() -> &OwnerPtr<u8> = hot;
+        pub(crate) fn bits() -> &OwnerU64 = bits;
+        pub(crate) fn base() -> &OwnerPtr<u8> = base;
+        pub(crate) fn current() -> &OwnerPtr<NearPart> = current;
+        pub(crate) fn avail() -> &OwnerPtr<NearPart> = avail;
+        pub(crate) fn groups() -> &OwnerPtr<PageGroup> = groups;
+        pub(crate) fn record() -> *const () = record;
+        pub(crate) fn pages() -> &OwnerUsize = pages;
+        pub(crate) fn quiet() -> &QuietFields = quiet;
+        /// Returns the address of the store to which the shard belongs.
+        pub(crate) fn store() -> *const () = quiet.store;
+        pub(crate) fn inbox() -> &Inbox<Far> = remote.inbox;
+        #[cfg(all(feature = "std", target_has_atomic = "64"))]
+        pub(crate) fn turn() -> &Turn = remote.turn;
+        #[cfg(all(feature = "std", target_has_atomic = "64"))]
+        pub(crate) fn cursor() -> &OwnerPtr<PageGroup> = remote.cursor;
+    }
+
     /// # Safety
     /// The shard is not freed while the result is used (S1).
     #[cfg(all(feature = "std", target_has_atomic = "64"))]
@@ -192,53 +200,9 @@ impl ShardPtr {
         self.0.as_ptr()
     }
 
-    words! {
-        hot: OwnerPtr<u8>,
-        bits: OwnerU64,
-        base: OwnerPtr<u8>,
-        current: OwnerPtr<NearPart>,
-        avail: OwnerPtr<NearPart>,
-        groups: OwnerPtr<PageGroup>,
-        pages: OwnerUsize,
-        quiet: QuietFields,
-    }
-
-    pub(crate) fn inbox(&self) -> &Inbox<Far> {
-        // SAFETY: the shard is not freed while this pointer is used (S1), and the reference covers
-        // only this field.
-        unsafe { &(*self.0.as_ptr()).remote.inbox }
-    }
-
-    /// Returns the address of the store to which the shard belongs.
-    pub(crate) fn store(self) -> *const () {
-        // SAFETY: the shard is not freed while this pointer is used (S1), and `store` never
-        // changes.
-        unsafe { (*self.0.as_ptr()).quiet.store }
-    }
-
     #[cfg(all(feature = "std", target_has_atomic = "64"))]
     pub(crate) fn as_non_null(self) -> NonNull<Shard> {
         self.0
-    }
-
-    #[cfg(all(feature = "std", target_has_atomic = "64"))]
-    pub(crate) fn turn(&self) -> &Turn {
-        // SAFETY: the shard is not freed while this pointer is used (S1), and the reference covers
-        // only this field.
-        unsafe { &(*self.0.as_ptr()).remote.turn }
-    }
-
-    #[cfg(all(feature = "std", target_has_atomic = "64"))]
-    pub(crate) fn cursor(&self) -> &OwnerPtr<PageGroup> {
-        // SAFETY: the shard is not freed while this pointer is used (S1), and the reference covers
-        // only this field.
-        unsafe { &(*self.0.as_ptr()).remote.cursor }
-    }
-
-    pub(crate) fn record(self) -> *const () {
-        // SAFETY: the shard is not freed while this pointer is used (S1), and `record` never
-        // changes.
-        unsafe { (*self.0.as_ptr()).record }
     }
 
     /// Claims the slot in `hot`, or else one of `bits`. Returns `None` if both are empty. Only the

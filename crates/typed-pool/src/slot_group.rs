@@ -22,7 +22,7 @@ use crate::geometry::start_at;
 use crate::geometry::{GROUP, UnitSpec, index_of};
 use crate::local_frees::{LINK, link_of, write_link};
 use crate::unit::{UnitPtr, UnitState};
-use crate::unit_header::{SlotGroup, SlotGroups};
+use crate::unit_header::{SlotGroup, Unit};
 
 /// A pointer to a group: the group's unit, and its index in that unit.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +32,12 @@ pub(crate) struct SlotGroupPtr {
 }
 
 impl SlotGroupPtr {
+    // The group's unit is not freed while the pointer is used (U1).
+    words! {
+        fn foreign() -> &Foreign<SlotGroup> = foreign;
+        fn home() -> &OwnerU64 = home;
+    }
+
     /// Creates the pointer from the group's address and the alignment of its unit.
     ///
     /// # Safety
@@ -51,20 +57,14 @@ impl SlotGroupPtr {
     }
 
     #[inline]
+    fn as_ptr(self) -> *mut SlotGroup {
+        self.unit.group(self.number)
+    }
+
+    #[inline]
     pub(crate) fn as_non_null(self) -> NonNull<SlotGroup> {
         // SAFETY: the address is inside the unit, so it is not null.
-        unsafe { NonNull::new_unchecked(self.unit.group(self.number)) }
-    }
-
-    fn foreign(&self) -> &Foreign<SlotGroup> {
-        // SAFETY: U1: the group is live, and the reference covers the foreign word and its link
-        // alone, which are atomic.
-        unsafe { &(*self.unit.group(self.number)).foreign }
-    }
-
-    fn home(&self) -> &OwnerU64 {
-        // SAFETY: U1: the group is live, and the reference covers this word alone.
-        unsafe { &(*self.unit.group(self.number)).home }
+        unsafe { NonNull::new_unchecked(self.as_ptr()) }
     }
 
     /// Returns the bits of all slots of the group.
@@ -141,22 +141,27 @@ impl SlotGroupPtr {
 }
 
 impl UnitPtr {
+    // The unit is not freed while the pointer is used (U1).
+    words! {
+        /// Returns the offset, in bytes, of the first slot in the unit.
+        fn first() -> u32 = remote.groups.first;
+        fn number_of_groups() -> u32 = remote.groups.groups;
+        fn stride() -> u32 = remote.groups.stride;
+        fn inverse() -> u32 = remote.groups.inverse;
+    }
+
     #[inline]
     fn group(self, number: usize) -> *mut SlotGroup {
-        let first = self.remote_groups().cast::<u8>().wrapping_add(offset_of!(SlotGroups, group));
-        first.cast::<SlotGroup>().wrapping_add(number)
+        self.at(offset_of!(Unit, remote.groups.group)).cast::<SlotGroup>().wrapping_add(number)
     }
 
     #[inline]
     fn first_slot(self) -> *mut u8 {
-        // SAFETY: U1: the header is live, and `first` never changes.
-        self.at(unsafe { (*self.remote_groups()).first } as usize)
+        self.at(self.first() as usize)
     }
 
     pub(crate) fn groups(self) -> impl DoubleEndedIterator<Item = SlotGroupPtr> {
-        // SAFETY: U1: the header is live, and `groups` never changes.
-        let groups = unsafe { (*self.remote_groups()).groups };
-        (0..groups as usize).map(move |number| SlotGroupPtr { unit: self, number })
+        (0..self.number_of_groups() as usize).map(move |number| SlotGroupPtr { unit: self, number })
     }
 
     /// Initialises the groups of a new unit that follow the first one.
@@ -176,9 +181,7 @@ impl UnitPtr {
     /// Returns the group of a slot of this unit, and the slot's bit in it.
     #[inline]
     pub(crate) fn group_of(self, slot: NonNull<u8>) -> (SlotGroupPtr, u64) {
-        // SAFETY: U1: the header is live, and `inverse` never changes.
-        let inverse = unsafe { (*self.remote_groups()).inverse };
-        let index = index_of(slot.addr().get() - self.first_slot().addr(), inverse);
+        let index = index_of(slot.addr().get() - self.first_slot().addr(), self.inverse());
         (SlotGroupPtr { unit: self, number: index / GROUP }, 1 << (index % GROUP))
     }
 
@@ -186,13 +189,8 @@ impl UnitPtr {
     /// The unit must belong to a size class. Any thread may call this.
     #[inline]
     pub(crate) fn stride_of_slot(self, block: NonNull<u8>) -> Option<usize> {
-        let groups = self.remote_groups();
-        // SAFETY: U1: the header is live, and `stride` never changes.
-        let stride = unsafe { (*groups).stride } as usize;
-        // SAFETY: U1: the header is live, and `inverse` never changes.
-        let inverse = unsafe { (*groups).inverse };
         let distance = block.addr().get().wrapping_sub(self.first_slot().addr());
-        (start_at(distance, inverse)? < self.slots()).then_some(stride)
+        (start_at(distance, self.inverse())? < self.slots()).then_some(self.stride() as usize)
     }
 
     /// Returns the number of remote frees that are not booked yet.

@@ -73,6 +73,33 @@ pub(crate) enum UnitState {
 pub(crate) struct UnitPtr(NonNull<Unit>);
 
 impl UnitPtr {
+    // The unit is not freed while the pointer is used (U1).
+    words! {
+        /// Returns the list of linked free slots. It is null while the unit is the front and not
+        /// set aside, because the heap then has the list.
+        pub(crate) fn free() -> &Cell<*mut u8> = local.free;
+        /// Returns the cursor: the first slot that was never used. The cursor is not valid while
+        /// the unit is the front and not set aside.
+        pub(crate) fn cursor() -> &Cell<*mut u8> = cursor;
+        /// Returns the number of frees after which the slow path looks at this unit. The number is
+        /// not valid while the unit is the front.
+        pub(crate) fn until() -> &OwnerUsize = local.until;
+        /// Returns the words that a local free of a slot writes while the unit is not the front.
+        pub(crate) fn local() -> &LocalFrees = local;
+        /// Returns the number by which the live slots exceed `until`. The number is zero except in
+        /// units that became full.
+        pub(crate) fn further() -> &OwnerUsize = further;
+        /// Returns the next unit on the owner's list that this unit is on: full units, queue, or
+        /// empties.
+        pub(crate) fn after() -> &Cell<*mut Unit> = after;
+        /// Returns the unit before this one on the list of full units or in the queue.
+        pub(crate) fn before() -> &Cell<*mut Unit> = before;
+        pub(crate) fn owner_word() -> &OwnerPtr<()> = remote.owner;
+        /// Returns the word with which another thread claims the slots.
+        pub(crate) fn claim() -> &ContentsClaim = remote.claim;
+        fn state_word() -> &OwnerU64 = state;
+    }
+
     /// Creates the pointer.
     ///
     /// # Safety
@@ -139,36 +166,6 @@ impl UnitPtr {
         this
     }
 
-    /// Returns the list of linked free slots. It is null while the unit is the front and not set
-    /// aside, because the heap then has the list.
-    #[inline]
-    pub(crate) fn free(&self) -> &Cell<*mut u8> {
-        // SAFETY: the header is live (U1). The reference covers the word alone.
-        unsafe { &(*self.as_ptr()).local.free }
-    }
-
-    /// Returns the cursor: the first slot that was never used. The cursor is not valid while the
-    /// unit is the front and not set aside.
-    pub(crate) fn cursor(&self) -> &Cell<*mut u8> {
-        // SAFETY: the header is live (U1). The reference covers the word alone.
-        unsafe { &(*self.as_ptr()).cursor }
-    }
-
-    /// Returns the number of frees after which the slow path looks at this unit. The number is not
-    /// valid while the unit is the front.
-    #[inline]
-    pub(crate) fn until(&self) -> &OwnerUsize {
-        // SAFETY: the header is live (U1). The reference covers the word alone.
-        unsafe { &(*self.as_ptr()).local.until }
-    }
-
-    /// Returns the words that a local free of a slot writes while the unit is not the front.
-    #[inline]
-    pub(crate) fn local(&self) -> &LocalFrees {
-        // SAFETY: the header is live (U1). The reference covers these words alone.
-        unsafe { &(*self.as_ptr()).local }
-    }
-
     /// Pushes a freed slot to the unit's free list and counts the free. The unit must not be the
     /// front. Returns the new value of `until`.
     ///
@@ -183,35 +180,9 @@ impl UnitPtr {
         self.local().count()
     }
 
-    /// Returns the number by which the live slots exceed `until`. The number is zero except in
-    /// units that became full.
-    pub(crate) fn further(&self) -> &OwnerUsize {
-        // SAFETY: the header is live (U1). The reference covers the word alone.
-        unsafe { &(*self.as_ptr()).further }
-    }
-
-    /// Returns the next unit on the owner's list that this unit is on: full units, queue, or
-    /// empties.
-    pub(crate) fn after(&self) -> &Cell<*mut Unit> {
-        // SAFETY: the header is live (U1). The reference covers the word alone.
-        unsafe { &(*self.as_ptr()).after }
-    }
-
-    /// Returns the unit before this one on the list of full units or in the queue.
-    pub(crate) fn before(&self) -> &Cell<*mut Unit> {
-        // SAFETY: the header is live (U1). The reference covers the word alone.
-        unsafe { &(*self.as_ptr()).before }
-    }
-
     /// Returns the pointer that [`UnitList`](ephemera_prim::unit_list::UnitList) takes.
     pub(crate) fn as_non_null(self) -> NonNull<Unit> {
         self.0
-    }
-
-    #[inline]
-    pub(crate) fn owner_word(&self) -> &OwnerPtr<()> {
-        // SAFETY: the header is live (U1). The reference covers the word alone.
-        unsafe { &(*self.as_ptr()).remote.owner }
     }
 
     /// Returns whether the unit belongs to the heap at this address and is neither abandoned nor
@@ -249,24 +220,6 @@ impl UnitPtr {
     pub(crate) fn slots(self) -> usize {
         // SAFETY: U1: the header is live, and `slots` never changes.
         unsafe { (*self.as_ptr()).remote.slots as usize }
-    }
-
-    /// Returns the word with which another thread claims the slots.
-    #[inline]
-    pub(crate) fn claim(&self) -> &ContentsClaim {
-        // SAFETY: the header is live (U1). The reference covers the atomic alone.
-        unsafe { &(*self.as_ptr()).remote.claim }
-    }
-
-    #[inline]
-    pub(crate) fn remote_groups(self) -> *mut SlotGroups {
-        // SAFETY: U1: the field is inside a live header, and `&raw` makes no reference.
-        unsafe { &raw mut (*self.as_ptr()).remote.groups }
-    }
-
-    fn state_word(&self) -> &OwnerU64 {
-        // SAFETY: the header is live (U1). The reference covers the word alone.
-        unsafe { &(*self.as_ptr()).state }
     }
 
     pub(crate) fn state(self) -> UnitState {

@@ -101,6 +101,20 @@ pub(crate) fn layout(geometry: &ArenaGeometry, pages: usize) -> Option<Layout> {
 pub(crate) struct PageGroupPtr(NonNull<PageGroup>);
 
 impl PageGroupPtr {
+    // The group is not freed while the pointer is used (G1).
+    words! {
+        pub(crate) fn record() -> &OwnerPtr<()> = record;
+        pub(crate) fn shard() -> &OwnerPtr<()> = shard;
+        pub(crate) fn pages() -> usize = pages;
+        pub(crate) fn next() -> &OwnerPtr<PageGroup> = next;
+        pub(crate) fn prev() -> &OwnerPtr<PageGroup> = prev;
+        pub(crate) fn out() -> &AtomicUsize = out;
+        /// Returns the word that says whether the owner's last look found the group empty and no
+        /// page of the group has been used since. The arena must be live.
+        pub(crate) fn idle() -> &OwnerUsize = mark;
+        fn witness() -> &Witness = witness;
+    }
+
     /// # Safety
     /// The pointer is null, or points at the header of a group that is not freed while the result
     /// is used (G1).
@@ -172,44 +186,6 @@ impl PageGroupPtr {
         self.at(offset + page * size_of::<P>()).cast()
     }
 
-    #[inline]
-    pub(crate) fn record(&self) -> &OwnerPtr<()> {
-        // SAFETY: the group is not freed while this pointer is used (G1), and the reference covers
-        // only this field.
-        unsafe { &(*self.as_ptr()).record }
-    }
-
-    #[inline]
-    pub(crate) fn shard(&self) -> &OwnerPtr<()> {
-        // SAFETY: the group is not freed while this pointer is used (G1), and the reference covers
-        // only this field.
-        unsafe { &(*self.as_ptr()).shard }
-    }
-
-    pub(crate) fn pages(self) -> usize {
-        // SAFETY: the group is not freed while this pointer is used (G1), and `pages` never
-        // changes.
-        unsafe { (*self.as_ptr()).pages }
-    }
-
-    pub(crate) fn next(&self) -> &OwnerPtr<PageGroup> {
-        // SAFETY: the group is not freed while this pointer is used (G1), and the reference covers
-        // only this field.
-        unsafe { &(*self.as_ptr()).next }
-    }
-
-    pub(crate) fn prev(&self) -> &OwnerPtr<PageGroup> {
-        // SAFETY: the group is not freed while this pointer is used (G1), and the reference covers
-        // only this field.
-        unsafe { &(*self.as_ptr()).prev }
-    }
-
-    pub(crate) fn out(&self) -> &AtomicUsize {
-        // SAFETY: the group is not freed while this pointer is used (G1), and the reference covers
-        // only this field.
-        unsafe { &(*self.as_ptr()).out }
-    }
-
     /// Takes `slots` slots off the count of a dropped arena's group. Returns whether the count
     /// reached zero. If so, no other thread touches the group again, except the turn-holder if the
     /// group is queued.
@@ -232,14 +208,6 @@ impl PageGroupPtr {
         out == 0
     }
 
-    /// Returns the word that says whether the owner's last look found the group empty and no page
-    /// of the group has been used since. The arena must be live.
-    pub(crate) fn idle(&self) -> &OwnerUsize {
-        // SAFETY: the group is not freed while this pointer is used (G1), and the reference covers
-        // only this field.
-        unsafe { &(*self.as_ptr()).mark }
-    }
-
     /// Returns the word that says whether the group is queued for looks. The arena must be dropped.
     pub(crate) fn queued(&self) -> &OwnerUsize {
         self.idle()
@@ -249,9 +217,7 @@ impl PageGroupPtr {
     /// the group's release.
     #[inline]
     pub(crate) fn touch(self) {
-        // SAFETY: the group is not freed while this pointer is used (G1), and the reference covers
-        // only this field.
-        unsafe { &(*self.as_ptr()).witness }.touch();
+        self.witness().touch();
     }
 
     /// Tells loom that a slot is handed out or is about to be freed.
@@ -367,9 +333,7 @@ impl PageGroupPtr {
     /// # Safety
     /// No slot is in use, no list contains the group, and its memory was acquired from `account`.
     pub(crate) unsafe fn release(self, account: &StoreAccount, geometry: &ArenaGeometry) {
-        // SAFETY: the group is not freed while this pointer is used (G1). The reference covers only
-        // the witness, and no code uses the witness after this call.
-        unsafe { &(*self.as_ptr()).witness }.end();
+        self.witness().end();
         let pages = self.pages();
         for page in 0..pages {
             self.foreign(geometry, page).end_closable();

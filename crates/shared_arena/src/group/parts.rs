@@ -39,6 +39,13 @@ impl NearPart {
 pub(crate) struct NearPtr(NonNull<NearPart>);
 
 impl NearPtr {
+    // The page's group is not freed while the pointer is used (G1).
+    words! {
+        /// Returns the word of free slots.
+        pub(crate) fn local() -> &OwnerU64 = local;
+        pub(crate) fn next() -> &OwnerPtr<NearPart> = next;
+    }
+
     /// # Safety
     /// The page's group is not freed while the result is used (G1).
     #[inline]
@@ -63,25 +70,10 @@ impl NearPtr {
         self.0.as_ptr()
     }
 
-    /// Returns the word of free slots.
-    #[inline]
-    pub(crate) fn local(&self) -> &OwnerU64 {
-        // SAFETY: the page's group is not freed while this pointer is used (G1), and the reference
-        // covers only this field.
-        unsafe { &(*self.as_ptr()).local }
-    }
-
     /// Returns the free slots, as the owner sees them.
     #[inline]
     pub(crate) fn bits(self) -> Bits {
         Bits::of(self.local().get())
-    }
-
-    #[inline]
-    pub(crate) fn next(&self) -> &OwnerPtr<NearPart> {
-        // SAFETY: the page's group is not freed while this pointer is used (G1), and the reference
-        // covers only this field.
-        unsafe { &(*self.as_ptr()).next }
     }
 }
 
