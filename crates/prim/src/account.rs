@@ -65,7 +65,6 @@ const fn within(held: usize, more: usize, limit: usize) -> Option<usize> {
 
 /// Returns `word + by` if `adds` is true, and `word - by` otherwise. Both wrap: if several threads
 /// share a count and each of them has a word for its part, a part may be below zero.
-#[must_use]
 pub const fn changed(word: usize, by: usize, adds: bool) -> usize {
     if adds { word.wrapping_add(by) } else { word.wrapping_sub(by) }
 }
@@ -84,7 +83,6 @@ pub struct LocalAccount {
 impl LocalAccount {
     crate::const_unless_loom! {
         /// Creates an account of zero bytes with this limit.
-        #[must_use]
         pub fn new(limit: usize) -> Self {
             let (held, large_blocks) = (OwnerUsize::new(0), OwnerUsize::new(0));
             Self { held, limit, large_blocks, large_bytes: OwnerUsize::new(0) }
@@ -142,7 +140,6 @@ pub struct SharedBytes {
 impl SharedBytes {
     crate::const_unless_loom! {
         /// Creates a sum of zero bytes with this limit.
-        #[must_use]
         pub fn new(limit: usize) -> Self {
             Self { held: AtomicUsize::new(0), limit: AtomicUsize::new(limit) }
         }
@@ -197,7 +194,6 @@ pub struct SharedAccount {
 impl SharedAccount {
     crate::const_unless_loom! {
         /// Creates an account without bytes and without a limit.
-        #[must_use]
         pub fn new() -> Self {
             Self {
                 bytes: SharedBytes::new(UNLIMITED),

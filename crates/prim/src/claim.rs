@@ -66,7 +66,6 @@ pub struct ContentsClaim {
 impl ContentsClaim {
     crate::const_unless_loom! {
         /// Creates the word of a unit whose contents are kept.
-        #[must_use]
         pub fn new() -> Self {
             Self { word: AtomicU8::new(KEPT), contents: Witness::new() }
         }

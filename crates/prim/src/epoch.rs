@@ -19,7 +19,6 @@ pub struct Epoch(AtomicUsize);
 impl Epoch {
     crate::const_unless_loom! {
         /// Creates an epoch that no thread has raised.
-        #[must_use]
         pub fn new() -> Self {
             Self(AtomicUsize::new(0))
         }

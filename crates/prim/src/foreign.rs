@@ -88,7 +88,6 @@ pub struct Foreign<U> {
 impl<U> Foreign<U> {
     crate::const_unless_loom! {
         /// Creates the foreign word of a unit without remote frees.
-        #[must_use]
         pub fn new() -> Self {
             Self {
                 word: AtomicU64::new(0),
@@ -212,7 +211,6 @@ pub struct Inbox<U> {
 impl<U> Inbox<U> {
     crate::const_unless_loom! {
         /// Creates an empty inbox.
-        #[must_use]
         pub fn new() -> Self {
             Self { head: AtomicPtr::new(ptr::null_mut()) }
         }

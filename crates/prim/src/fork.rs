@@ -18,7 +18,6 @@ static GENERATION: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicU
 /// current one. The number stays zero in builds without this handler, or if the C library refuses
 /// it.
 #[inline]
-#[must_use]
 pub fn generation() -> usize {
     watch();
     GENERATION.load(Ordering::Relaxed)

@@ -45,7 +45,6 @@ pub struct Pass<'a> {
 impl Gate {
     crate::const_unless_loom! {
         /// Creates an open gate.
-        #[must_use]
         pub fn new() -> Self {
             Self { word: AtomicUsize::new(OPEN_WORD) }
         }

@@ -151,7 +151,6 @@ pub struct IdleQueue<H> {
 impl<H> IdleQueue<H> {
     crate::const_unless_loom! {
         /// Creates an empty queue. `idle_ms` is [`IDLE_MS`], or less in tests.
-        #[must_use]
         pub fn new(idle_ms: usize) -> Self {
             Self {
                 arrived: AtomicPtr::new(ptr::null_mut()),

@@ -13,7 +13,6 @@ use crate::account::{Account, Leaving, Limit, reserved};
 
 /// Returns an aligned address without memory, for a layout of size zero.
 #[inline]
-#[must_use]
 pub fn dangling(layout: Layout) -> NonNull<u8> {
     // SAFETY: an alignment is at least 1, so the address is not null.
     unsafe { NonNull::new_unchecked(ptr::without_provenance_mut(layout.align())) }

@@ -64,7 +64,6 @@ std::thread_local! {
 /// Returns whether this thread is inside [`at_exit`]. If the guard is a thread-local, the C library
 /// ends the process when it cannot allocate memory for the registration. A `malloc` must therefore
 /// not refuse a request while this function returns `true`.
-#[must_use]
 pub fn is_registering() -> bool {
     REGISTERING.try_with(Cell::get).unwrap_or(false)
 }
@@ -118,7 +117,6 @@ impl<S: Tenant> ThreadBinding<S> {
     ///
     /// # Safety
     /// `nowhere` points to a static.
-    #[must_use]
     pub const unsafe fn new(nowhere: *const Record<S>, near: S::Near) -> Self {
         // SAFETY: the caller's `nowhere` points to a static, so it is not null.
         let record = unsafe { NonNull::new_unchecked(nowhere.cast_mut()) };
@@ -225,7 +223,6 @@ pub enum Held<S: 'static> {
 
 impl<S> Held<S> {
     /// Returns the record.
-    #[must_use]
     pub fn record(&self) -> &'static Record<S> {
         match self {
             Self::Bound(record) => record,
@@ -245,7 +242,6 @@ impl<S: Tenant> Held<S> {
 
 /// Returns the record of this thread, which may be NOWHERE or GONE.
 #[inline]
-#[must_use]
 pub fn current<S: Tenant>() -> &'static Record<S> {
     S::statics().binding.try_with(ThreadBinding::get).unwrap_or(S::statics().gone)
 }
@@ -253,7 +249,6 @@ pub fn current<S: Tenant>() -> &'static Record<S> {
 /// Returns the [`Tenant::near`] of [`current`], as it was when the thread was bound or last called
 /// [`renew`].
 #[inline]
-#[must_use]
 pub fn near<S: Tenant>() -> S::Near {
     S::statics().binding.try_with(|binding| binding.near.get()).unwrap_or_else(|_| S::near(S::statics().gone))
 }
@@ -266,7 +261,6 @@ pub fn renew<S: Tenant>() {
 
 /// Returns the record that this thread is bound to, if any.
 #[inline]
-#[must_use]
 pub fn bound<S: Tenant>() -> Option<&'static Record<S>> {
     let record = current::<S>();
     let TenantStatics { nowhere, gone, .. } = S::statics();

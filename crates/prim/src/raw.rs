@@ -132,7 +132,6 @@ pub fn expose<T: ?Sized>(ptr: *const T) -> usize {
 /// `addr` lies in a block that was acquired and not released. A pointer that may access the same
 /// bytes as the result was passed to [`expose`], and that call happens before this one.
 #[inline]
-#[must_use]
 #[expect(clippy::disallowed_methods, reason = "the only module that may use exposed provenance")]
 pub unsafe fn with_exposed<T>(addr: usize) -> *mut T {
     ptr::with_exposed_provenance_mut(addr)
@@ -140,7 +139,6 @@ pub unsafe fn with_exposed<T>(addr: usize) -> *mut T {
 
 /// Returns the address of the unit of `size` bytes (a power of two) that contains `block`.
 #[inline]
-#[must_use]
 pub fn base_addr(block: NonNull<u8>, size: usize) -> usize {
     debug_assert!(size.is_power_of_two(), "the size of a unit is a power of two");
     block.addr().get() & !(size - 1)
@@ -153,7 +151,6 @@ pub fn base_addr(block: NonNull<u8>, size: usize) -> usize {
 /// with an `H`. The unit's pointer was passed to [`expose`] when the unit was created. The unit is
 /// not freed while the result is used.
 #[inline]
-#[must_use]
 pub unsafe fn header_of<H>(block: NonNull<u8>, size: usize) -> NonNull<H> {
     let base = base_addr(block, size);
     // SAFETY: the caller's live unit starts at `base`, and its pointer was exposed.

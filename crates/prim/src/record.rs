@@ -138,7 +138,6 @@ pub struct Lease<'r, S> {
 impl<'r, S> Lease<'r, S> {
     /// Returns the leased record.
     #[inline]
-    #[must_use]
     pub fn record(&self) -> &'r Record<S> {
         self.record
     }

@@ -63,7 +63,6 @@ pub struct Rest {
 impl Rest {
     crate::const_unless_loom! {
         /// Creates the state of a new owner, whose memory does not rest.
-        #[must_use]
         pub fn new() -> Self {
             Self { visits: OwnerUsize::new(0), freed: OwnerUsize::new(0), goal: OwnerUsize::new(0) }
         }
@@ -123,7 +122,6 @@ impl Rest {
     /// Returns the number of chunks or pages to which the owner grows, or 0 if memory does not
     /// rest.
     #[inline]
-    #[must_use]
     pub fn goal(&self) -> usize {
         self.goal.get()
     }

@@ -322,7 +322,6 @@ pub mod __reexport {
                 pub type ApiResult = Result<super::NonNull<[u8]>, AllocError>;
 
                 #[inline]
-                #[must_use]
                 pub const fn error(_: crate::traits::AllocError) -> AllocError {
                     AllocError
                 }

@@ -79,7 +79,6 @@ pub struct UnitList<U> {
 impl<U> UnitList<U> {
     crate::const_unless_loom! {
         /// Creates an empty list.
-        #[must_use]
         pub fn new() -> Self {
             Self {
                 head: OwnerPtr::null(),

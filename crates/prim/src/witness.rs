@@ -20,7 +20,6 @@ pub struct Witness {
 impl Witness {
     crate::const_unless_loom! {
         /// Creates a witness of live memory.
-        #[must_use]
         pub fn new() -> Self {
             Self {
                 #[cfg(ephemera_loom)]

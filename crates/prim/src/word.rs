@@ -29,7 +29,6 @@ macro_rules! owner_word {
         impl $(<$t>)? $name $(<$t>)? {
             $crate::const_unless_loom! {
                 /// Creates a word that holds `value`.
-                #[must_use]
                 pub fn new(value: $value) -> Self {
                     Self(<$atomic>::new(value))
                 }
@@ -37,7 +36,6 @@ macro_rules! owner_word {
 
             /// Returns the value, which may be out of date unless the caller is the owner.
             #[inline]
-            #[must_use]
             pub fn get(&self) -> $value {
                 self.0.load(Ordering::Relaxed)
             }
@@ -59,7 +57,6 @@ macro_rules! owner_word {
             /// Returns the value. If the owner published this value, the caller then sees
             /// everything that the owner wrote before.
             #[inline]
-            #[must_use]
             pub fn observe(&self) -> $value {
                 // ORDERING: `observe_order`. Pairs with `publish`.
                 self.0.load(observe_order())
@@ -124,7 +121,6 @@ owner_word! {
 impl<T> OwnerPtr<T> {
     crate::const_unless_loom! {
         /// Creates a null pointer.
-        #[must_use]
         pub fn null() -> Self {
             Self::new(core::ptr::null_mut())
         }

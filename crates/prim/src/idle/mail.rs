@@ -49,7 +49,6 @@ pub struct Mail<U, H> {
 impl<U, H> Mail<U, H> {
     crate::const_unless_loom! {
         /// Creates the mail of a heap that is not in a queue.
-        #[must_use]
         pub fn new() -> Self {
             Self {
                 inbox: Inbox::new(),

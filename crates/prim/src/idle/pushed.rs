@@ -60,7 +60,6 @@ pub struct PushedBytes {
 impl PushedBytes {
     crate::const_unless_loom! {
         /// Creates the words of an owner to which no thread has pushed.
-        #[must_use]
         pub fn new() -> Self {
             Self {
                 visits: AtomicUsize::new(0),

@@ -59,7 +59,6 @@ pub unsafe fn end_threads_by_key() -> bool {
 
 /// Returns whether exit hooks run in the destructor of a thread-specific key.
 #[doc(hidden)]
-#[must_use]
 pub fn ends_by_key() -> bool {
     key().is_some()
 }

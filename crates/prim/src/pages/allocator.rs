@@ -182,7 +182,6 @@ impl CachedPages {
     /// # Safety
     /// `block` is a live block of this allocator, and not of size zero.
     #[inline]
-    #[must_use]
     pub unsafe fn has_room(block: NonNull<u8>, new: Layout) -> bool {
         // SAFETY: the block is live and came from pages, so its span or mapping is live.
         unsafe { spans::has_room(block, new) }

@@ -47,7 +47,6 @@ impl CachedPages {
     /// # Safety
     /// None: the function always returns `false`.
     #[inline]
-    #[must_use]
     pub unsafe fn has_room(_: NonNull<u8>, _: Layout) -> bool {
         false
     }
@@ -59,7 +58,6 @@ pub struct NoSpanCache;
 
 impl NoSpanCache {
     /// Creates an empty cache.
-    #[must_use]
     pub const fn new() -> Self {
         Self
     }

@@ -144,7 +144,6 @@ impl CachedPages {
     /// # Safety
     /// A thread uses this value, or a copy of it, only while the cache belongs to that thread.
     #[inline]
-    #[must_use]
     pub unsafe fn new(cache: Option<&'static SpanCache>) -> Self {
         Self { cache }
     }
@@ -177,7 +176,6 @@ pub use order::{SPAN_MAX, SPAN_MIN};
 /// its length. If no thread owns that span, the answer may be out of date.
 #[cfg(ephemera_pages)]
 #[inline]
-#[must_use]
 pub fn span_len(block: NonNull<u8>) -> Option<usize> {
     span::Span::order_at(block).map(order::Order::span)
 }
@@ -255,9 +253,8 @@ pub unsafe fn discard(start: NonNull<u8>, len: usize) {
     }
 }
 
-/// Returns the time of a monotonic clock in milliseconds. The time wraps, and may lag by a tick of
-/// the system's clock. Where the system's or the global heap serves the blocks, it is always zero.
-#[must_use]
+/// Returns the time of a monotonic clock in milliseconds. The time wraps, and may lag by a few
+/// milliseconds. On targets where the system's heap serves the blocks, it is always zero.
 pub fn now_ms() -> usize {
     #[cfg(ephemera_pages)]
     return os::now_ms();
@@ -312,7 +309,6 @@ pub struct PageUsage {
 }
 
 /// Returns the bytes that the process holds from this module.
-#[must_use]
 pub fn usage() -> PageUsage {
     #[cfg(ephemera_pages)]
     {

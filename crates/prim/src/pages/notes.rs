@@ -125,7 +125,6 @@ fn entry(block: NonNull<u8>, layout: Layout) -> Option<&'static NoteWords> {
 /// The caller owns the block, which has this layout, came from [`Pages`](super::Pages) and is not
 /// of size zero.
 #[inline]
-#[must_use]
 pub unsafe fn has(block: NonNull<u8>, layout: Layout) -> bool {
     // Relaxed: only owners of the block use the entry (G6), one after another.
     entry(block, layout).is_some_and(|entry| !entry.whose.load(Ordering::Relaxed).is_null())

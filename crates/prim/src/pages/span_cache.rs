@@ -115,7 +115,6 @@ impl KeptSpans {
 
 impl SpanCache {
     /// Creates an empty cache.
-    #[must_use]
     pub const fn new() -> Self {
         Self {
             orders: [const { KeptSpans::new() }; PLACES.len()],

@@ -43,7 +43,6 @@ macro_rules! stand_in {
 
         impl $(<$t>)? $name $(<$t>)? {
             /// Creates a word with this value.
-            #[must_use]
             pub const fn new(value: $value) -> Self {
                 Self(<$word>::new(value))
             }
