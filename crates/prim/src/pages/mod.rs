@@ -253,8 +253,8 @@ pub unsafe fn discard(start: NonNull<u8>, len: usize) {
     }
 }
 
-/// Returns the time of a monotonic clock in milliseconds. The time wraps, and may lag by a few
-/// milliseconds. On targets where the system's heap serves the blocks, it is always zero.
+/// Returns the time of a monotonic clock in milliseconds. The time wraps, and may lag by a tick of
+/// the system's clock. Where the system's or the global heap serves the blocks, it is always zero.
 pub fn now_ms() -> usize {
     #[cfg(ephemera_pages)]
     return os::now_ms();
