@@ -1,6 +1,7 @@
 //! The threads of workloads with several threads: a second thread, a barrier, and two copies of a
 //! cell that run at the same time.
 
+use core::any::Any;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -20,6 +21,11 @@ pub(super) struct Travelling<I>(pub(super) I);
 // SAFETY: the `Need` of a cell with several threads admits only contenders whose card lets these
 // threads make or drop items. A contender is dropped after the other threads have been joined.
 unsafe impl<I> Send for Travelling<I> {}
+
+/// The type of what threads send each other. The standard library's channel is compiled for each
+/// type of message, and there are hundreds of item types, so only the two ends of a channel know
+/// what is in the box.
+pub(super) type Parcel = Travelling<Box<dyn Any>>;
 
 /// A barrier at which threads wait for each other before they start. Waiting threads spin at first,
 /// so threads on different processors start within a few nanoseconds of each other.

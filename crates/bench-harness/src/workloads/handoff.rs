@@ -5,9 +5,15 @@
 //! buffer exist before the loop, so the loop itself allocates only items. Over the allocator that
 //! does nothing, the loop costs as much as the channel.
 
-use super::crew::{GONE, Mate};
-use super::travel::vec_channel;
+use std::sync::mpsc::sync_channel;
+
+use super::crew::{GONE, Mate, Parcel, Travelling};
 use super::{Cell, StateCell, mix};
+
+/// Returns the vector in a parcel, or panics if the parcel is not a batch of these items.
+fn batch<I: 'static>(parcel: &mut Parcel) -> &mut Vec<I> {
+    parcel.0.downcast_mut().expect("both threads have the same type of items")
+}
 
 /// Fills an empty batch with `n` items from `produce`. The tag of an item is its index.
 #[inline(never)]
@@ -36,19 +42,19 @@ pub(super) fn handing_over<I: 'static>(
     cpu: Option<usize>,
     mut consume: impl FnMut(I, u64, &mut u64) + Send + 'static,
 ) -> impl Cell + 'static {
-    let (full, arriving) = vec_channel(in_flight);
-    let (back, free) = vec_channel(in_flight + 2);
+    let (full, arriving) = sync_channel::<Parcel>(in_flight);
+    let (back, free) = sync_channel::<Parcel>(in_flight + 2);
     for _ in 0..in_flight + 2 {
         // The channel has room for all batches, and its other end is live, so the send succeeds.
-        let _ = back.send(Vec::with_capacity(n));
+        let _ = back.send(Travelling(Box::new(Vec::<I>::with_capacity(n))));
     }
     let mate = Mate::new(cpu, move || {
         move |units| {
             let mut sum = 0;
             for _ in 0..units {
-                let Ok(mut batch) = arriving.recv() else { break };
-                empty(&mut batch, &mut |item, tag| consume(item, tag, &mut sum));
-                if back.send(batch).is_err() {
+                let Ok(mut parcel) = arriving.recv() else { break };
+                empty(batch(&mut parcel), &mut |item, tag| consume(item, tag, &mut sum));
+                if back.send(parcel).is_err() {
                     break;
                 }
             }
@@ -60,9 +66,9 @@ pub(super) fn handing_over<I: 'static>(
     StateCell::new(n, (full, mate, free, produce, n), |(full, mate, free, produce, n), units| {
         mate.order(units);
         for _ in 0..units {
-            let mut batch = free.recv().expect(GONE);
-            fill(&mut batch, *n, produce);
-            full.send(batch).expect(GONE);
+            let mut parcel = free.recv().expect(GONE);
+            fill(batch(&mut parcel), *n, produce);
+            full.send(parcel).expect(GONE);
         }
         mix(0, mate.answer())
     })

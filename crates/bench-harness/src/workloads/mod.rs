@@ -19,7 +19,6 @@ mod objects;
 mod slots;
 mod stock;
 mod stragglers;
-mod travel;
 
 use std::sync::Arc;
 

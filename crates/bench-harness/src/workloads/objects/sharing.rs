@@ -11,11 +11,11 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 
 use crate::objects::{Counter, Maker, Object};
 use crate::pools::RawPool;
-use crate::workloads::crew::{GONE, Mate, Meeting, Travelling};
-use crate::workloads::travel::vec_channel;
+use crate::workloads::crew::{GONE, Mate, Meeting, Parcel, Travelling};
 use crate::workloads::{Cell, Context, StateCell};
 
 /// The number of objects that each thread makes in a unit.
@@ -59,12 +59,13 @@ pub(crate) fn cell<M: Maker>(passive: bool, context: &Context) -> Box<dyn Cell> 
     let pool = Travelling(Arc::new(M::make::<Counter>(4)));
     let meeting = Arc::new(Meeting::new(2));
     let theirs = Arc::clone(&meeting);
-    let (gifts, given) = vec_channel(1);
+    let (gifts, given) = sync_channel::<Option<Parcel>>(1);
     let their_pool = pool.clone();
     let mate = Mate::new(context.second_cpu, move || {
         let pool = their_pool;
         move |units| {
-            let first = given.recv().ok().and_then(|mut gift| gift.pop());
+            let gift = given.recv().ok().flatten();
+            let first = gift.and_then(|gift| gift.0.downcast().ok()).map(|object| *object);
             theirs.wait();
             scratch(&*pool.0, first, units * OBJECTS)
         }
@@ -76,7 +77,8 @@ pub(crate) fn cell<M: Maker>(passive: bool, context: &Context) -> Box<dyn Cell> 
         // SAFETY: `scratch` drops the object before the pool ends.
         let make = || passive.then(|| unsafe { pool.0.put(Counter::new(0)) });
         let (mine, theirs) = (make(), make());
-        gifts.send(theirs.into_iter().collect()).expect(GONE);
+        // Without a gift, nothing is allocated that the other thread would free.
+        gifts.send(theirs.map(|object| -> Parcel { Travelling(Box::new(object)) })).expect(GONE);
         mate.order(units);
         meeting.wait();
         scratch(&*pool.0, mine, units * OBJECTS) + mate.answer()
