@@ -89,15 +89,18 @@ pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
     };
     let mut turn = TurnNote::new(&job.marker)?;
     let mut found = Measurements::default();
-    if matches!(job.mode, Mode::Check | Mode::CheckAndTime) {
-        child.check(&mut turn, &mut found)?;
+    for entry in child.entries {
+        turn.of(entry.key)?;
+        match &job.mode {
+            Mode::Check | Mode::CheckAndTime => found.checks.push(child.check(entry)),
+            Mode::Time => break,
+            Mode::Memory => found.memory.extend(child.memory(entry)),
+            Mode::Latencies(load) => found.latencies.extend(child.latencies(entry, load)),
+            Mode::Alone(order) => child.alone(entry, order, &mut found),
+        }
     }
-    match &job.mode {
-        Mode::Check => {}
-        Mode::CheckAndTime | Mode::Time => child.time(&mut turn, &mut found)?,
-        Mode::Memory => child.memory(&mut turn, &mut found)?,
-        Mode::Latencies(load) => child.latencies(load, &mut turn, &mut found)?,
-        Mode::Alone(order) => child.alone(order, &mut turn, &mut found)?,
+    if matches!(job.mode, Mode::CheckAndTime | Mode::Time) {
+        child.time(&mut turn, &mut found)?;
     }
     serde_json::to_writer(&mut *out, &found)?;
     out.flush()
@@ -137,25 +140,16 @@ struct Child<'a> {
 }
 
 impl Child<'_> {
-    /// Runs every contender with counters, then one unit without counters, as in a timed run.
-    fn check(&self, turn: &mut TurnNote, found: &mut Measurements) -> io::Result<()> {
+    /// Runs a contender with counters, then one unit without counters, as in a timed run.
+    fn check(&self, entry: &Entry) -> Checked {
         let units = self.spec.check_units();
-        for entry in self.entries {
-            turn.of(entry.key)?;
-            tally::reset();
-            let mut cell = (entry.counted)(self.spec, &self.context);
-            let checksum = cell.run(units);
-            let tally = tally::read();
-            drop(cell);
-            (entry.timed)(self.spec, &self.context).run(1);
-            found.checks.push(Checked {
-                contender: entry.key.to_owned(),
-                asked: self.spec.asked(units),
-                tally,
-                checksum,
-            });
-        }
-        Ok(())
+        tally::reset();
+        let mut cell = (entry.counted)(self.spec, &self.context);
+        let checksum = cell.run(units);
+        let tally = tally::read();
+        drop(cell);
+        (entry.timed)(self.spec, &self.context).run(1);
+        Checked { contender: entry.key.to_owned(), asked: self.spec.asked(units), tally, checksum }
     }
 
     /// Takes samples in rounds, and adds them to `found`.
@@ -287,62 +281,48 @@ impl Child<'_> {
         Ok((units as u64).max(self.spec.least_units))
     }
 
-    fn latencies(&self, load: &Load, turn: &mut TurnNote, found: &mut Measurements) -> io::Result<()> {
-        for entry in self.entries {
-            turn.of(entry.key)?;
-            let mut cell = (entry.timed)(self.spec, &self.context);
-            // This run is not timed. It warms up the contender and the connections.
-            cell.run(self.spec.memory_units);
-            let latencies = cell.latencies(load);
-            drop(cell);
-            let rate = self.spec.is_served().then(|| 1.0 / load.interval.as_secs_f64());
-            found.latencies.extend(latencies.map(|latencies| tail(entry.key, rate, &latencies)));
-        }
-        Ok(())
+    fn latencies(&self, entry: &Entry, load: &Load) -> Option<Latencies> {
+        let mut cell = (entry.timed)(self.spec, &self.context);
+        // This run is not timed. It warms up the contender and the connections.
+        cell.run(self.spec.memory_units);
+        let rate = self.spec.is_served().then(|| 1.0 / load.interval.as_secs_f64());
+        Some(tail(entry.key, rate, &cell.latencies(load)?))
     }
 
     /// Runs the workload in a process that has one contender and no rounds.
-    fn alone(&self, order: &AloneOrder, turn: &mut TurnNote, found: &mut Measurements) -> io::Result<()> {
-        for entry in self.entries {
-            turn.of(entry.key)?;
-            let mut cell = (entry.timed)(self.spec, &self.context);
-            let Some(figures) = cell.alone(order) else { continue };
+    fn alone(&self, entry: &Entry, order: &AloneOrder, found: &mut Measurements) {
+        let mut cell = (entry.timed)(self.spec, &self.context);
+        if let Some(figures) = cell.alone(order) {
             found.latencies.extend(figures.calls.as_ref().map(|calls| tail(entry.key, None, calls)));
             let contender = entry.key.to_owned();
             found.alone.push(AloneRun { contender, after: order.after, figures });
         }
-        Ok(())
     }
 
     /// Measures the memory of the job's contender. Counts its calls, and runs it over a counting
     /// backing allocator if it accepts one.
-    fn memory(&self, turn: &mut TurnNote, found: &mut Measurements) -> io::Result<()> {
-        for entry in self.entries {
-            turn.of(entry.key)?;
-            tally::reset();
-            backing::reset_peak();
-            let held = backing::held();
-            os::trim();
-            os::reset_peak();
-            let resident = os::resident();
-            let exact = entry.info.memory == MemoryBy::Backing;
-            let grown = move |to: Option<u64>| to.zip(resident).map(|(to, from)| to.saturating_sub(from));
-            if self.spec.shows_memory_over_time()
-                && let Some(asked) = self.spec.asked(self.spec.memory_units)
-            {
-                let taken = move || if exact { Some(backing::held() - held) } else { grown(os::resident()) };
-                watch::begin((asked / POINTS).max(1), taken);
-            }
-            let mut cell = (entry.counted)(self.spec, &self.context);
-            cell.run(self.spec.memory_units);
-            let over_time = watch::end();
-            let peak = if exact { Some(backing::peak() - held) } else { grown(os::resident_peak()) };
-            let peak_live = tally::read().peak_live;
-            drop(cell);
-            let contender = entry.key.to_owned();
-            found.memory.extend(peak.map(|peak| PeakMemory { contender, peak, peak_live, exact, over_time }));
+    fn memory(&self, entry: &Entry) -> Option<PeakMemory> {
+        tally::reset();
+        backing::reset_peak();
+        let held = backing::held();
+        os::trim();
+        os::reset_peak();
+        let resident = os::resident();
+        let exact = entry.info.memory == MemoryBy::Backing;
+        let grown = move |to: Option<u64>| to.zip(resident).map(|(to, from)| to.saturating_sub(from));
+        if self.spec.shows_memory_over_time()
+            && let Some(asked) = self.spec.asked(self.spec.memory_units)
+        {
+            let taken = move || if exact { Some(backing::held() - held) } else { grown(os::resident()) };
+            watch::begin((asked / POINTS).max(1), taken);
         }
-        Ok(())
+        let mut cell = (entry.counted)(self.spec, &self.context);
+        cell.run(self.spec.memory_units);
+        let over_time = watch::end();
+        let peak = if exact { Some(backing::peak() - held) } else { grown(os::resident_peak()) };
+        let peak_live = tally::read().peak_live;
+        drop(cell);
+        Some(PeakMemory { contender: entry.key.to_owned(), peak: peak?, peak_live, exact, over_time })
     }
 }
 
