@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use crossbeam_utils::Backoff;
 
-use super::{Cell, mix};
+use super::{Cell, StateCell, mix};
 use crate::os;
 
 /// The panic message if the second thread ended too early.
@@ -135,38 +135,23 @@ impl Mate {
     }
 }
 
-/// Two cells that run at the same time on one processor, one on this thread and one on another
-/// thread. If each cell has a mate on the second processor, two threads share each of the two
-/// processors.
-pub(super) struct Twice<C> {
-    // This field is dropped first, so that the last reference to the shared contender is dropped on
+/// Builds a cell of two cells that run at the same time on one processor, one on this thread and
+/// one on another thread. If each of the two has a mate on the second processor, two threads share
+/// each of the two processors. Calls `make` on each of the two threads.
+pub(super) fn twice(make: impl FnOnce() -> Box<dyn Cell> + Clone + Send + 'static) -> Box<dyn Cell> {
+    let theirs = make.clone();
+    let there = Mate::new(None, move || {
+        let mut cell = theirs();
+        move |units| cell.run(units)
+    });
+    let here = make();
+    // The mate is dropped first, so that the last reference to the shared contender is dropped on
     // this thread.
-    there: Mate,
-    here: C,
-}
-
-impl<C: Cell + 'static> Twice<C> {
-    /// Creates the two cells, by a call of `make` on each of the two threads.
-    pub(super) fn new(make: impl FnOnce() -> C + Clone + Send + 'static) -> Self {
-        let theirs = make.clone();
-        let there = Mate::new(None, move || {
-            let mut cell = theirs();
-            move |units| cell.run(units)
-        });
-        Self { there, here: make() }
-    }
-}
-
-impl<C: Cell> Cell for Twice<C> {
-    fn run(&mut self, units: u64) -> u64 {
-        self.there.order(units);
-        let sum = self.here.run(units);
-        mix(sum, self.there.answer())
-    }
-
-    fn ops_per_unit(&self) -> u64 {
-        2 * self.here.ops_per_unit()
-    }
+    StateCell::boxed(2 * here.ops_per_unit() as usize, (there, here), |(there, here), units| {
+        there.order(units);
+        let sum = here.run(units);
+        mix(sum, there.answer())
+    })
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ pub(super) fn handing_over<I: 'static>(
     in_flight: usize,
     cpu: Option<usize>,
     mut consume: impl FnMut(I, u64, &mut u64) + Send + 'static,
-) -> impl Cell + 'static {
+) -> Box<dyn Cell> {
     let (full, arriving) = sync_channel::<Parcel>(in_flight);
     let (back, free) = sync_channel::<Parcel>(in_flight + 2);
     for _ in 0..in_flight + 2 {
@@ -63,7 +63,7 @@ pub(super) fn handing_over<I: 'static>(
     });
     // These fields are dropped in order. The consumer's loop ends when `full` is dropped, so the
     // drop of `mate` can join the thread. The contender, which `produce` owns, outlives both.
-    StateCell::new(n, (full, mate, free, produce, n), |(full, mate, free, produce, n), units| {
+    StateCell::boxed(n, (full, mate, free, produce, n), |(full, mate, free, produce, n), units| {
         mate.order(units);
         for _ in 0..units {
             let mut parcel = free.recv().expect(GONE);

@@ -85,11 +85,7 @@ pub(crate) struct StateCell<S> {
 
 impl<S: 'static> StateCell<S> {
     pub(crate) fn boxed(ops_per_unit: usize, state: S, run: fn(&mut S, u64) -> u64) -> Box<dyn Cell> {
-        Box::new(Self::new(ops_per_unit, state, run))
-    }
-
-    fn new(ops_per_unit: usize, state: S, run: fn(&mut S, u64) -> u64) -> Self {
-        Self { state, ops_per_unit: ops_per_unit as u64, run }
+        Box::new(Self { state, ops_per_unit: ops_per_unit as u64, run })
     }
 }
 

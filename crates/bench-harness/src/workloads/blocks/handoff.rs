@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::layout;
 use crate::blocks::{Contender, RawAlloc};
 use crate::tally;
-use crate::workloads::crew::{Travelling, Twice};
+use crate::workloads::crew::{Travelling, twice};
 use crate::workloads::handoff::handing_over;
 use crate::workloads::{Cell, Context};
 
@@ -14,7 +14,7 @@ use crate::workloads::{Cell, Context};
 const SIZE: usize = 64;
 
 /// Creates a cell that hands over blocks, each with its tag in the first word.
-fn hand_over<C: Contender>(n: usize, in_flight: usize, cpu: Option<usize>) -> impl Cell + 'static {
+fn hand_over<C: Contender>(n: usize, in_flight: usize, cpu: Option<usize>) -> Box<dyn Cell> {
     let mut alloc = C::create();
     alloc.expect_live((in_flight + 2) * n * SIZE);
     let alloc = Travelling(Arc::new(alloc));
@@ -45,12 +45,12 @@ fn hand_over<C: Contender>(n: usize, in_flight: usize, cpu: Option<usize>) -> im
 
 /// Builds a cell whose batches have `n` blocks, with at most `in_flight` batches in the channel.
 pub(crate) fn cell<C: Contender>(n: usize, in_flight: usize, context: &Context) -> Box<dyn Cell> {
-    Box::new(hand_over::<C>(n, in_flight, context.second_cpu))
+    hand_over::<C>(n, in_flight, context.second_cpu)
 }
 
 /// Builds a cell of two pairs of threads, with the producers on one processor and the consumers on
 /// another.
 pub(crate) fn pairs<C: Contender>(n: usize, in_flight: usize, context: &Context) -> Box<dyn Cell> {
     let cpu = context.second_cpu;
-    Box::new(Twice::new(move || hand_over::<C>(n, in_flight, cpu)))
+    twice(move || hand_over::<C>(n, in_flight, cpu))
 }

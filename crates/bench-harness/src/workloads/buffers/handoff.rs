@@ -27,5 +27,5 @@ pub(crate) fn cell<S: Source>(n: usize, size: usize, in_flight: usize, context: 
         });
         give(buffer);
     };
-    Box::new(handing_over(produce, n, in_flight, context.second_cpu, consume))
+    handing_over(produce, n, in_flight, context.second_cpu, consume)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::verify;
 use crate::objects::{Maker, Object, WordObject};
 use crate::pools::RawPool;
-use crate::workloads::crew::{Travelling, Twice};
+use crate::workloads::crew::{Travelling, twice};
 use crate::workloads::handoff::handing_over;
 use crate::workloads::{Cell, Context, by_const};
 
@@ -14,7 +14,7 @@ fn hand_over<T: Object, P: RawPool<T>>(
     n: usize,
     in_flight: usize,
     cpu: Option<usize>,
-) -> impl Cell + 'static {
+) -> Box<dyn Cell> {
     let theirs = pool.clone();
     // SAFETY: the consumer drops the object before the pool ends.
     let produce = move |tag| unsafe { pool.0.put(T::new(tag)) };
@@ -43,7 +43,7 @@ pub(crate) fn cell<M: Maker>(n: usize, words: usize, in_flight: usize, context: 
     let (most, cpu) = ((in_flight + 2) * n, context.second_cpu);
     by_const!(words, [4, 5], WORDS => {
         let pool = pool::<WordObject<WORDS>, M>(most);
-        Box::new(hand_over::<WordObject<WORDS>, _>(pool, n, in_flight, cpu))
+        hand_over::<WordObject<WORDS>, _>(pool, n, in_flight, cpu)
     })
 }
 
@@ -53,6 +53,6 @@ pub(crate) fn pairs<M: Maker>(n: usize, words: usize, in_flight: usize, context:
     let (most, cpu) = (2 * (in_flight + 2) * n, context.second_cpu);
     by_const!(words, [4], WORDS => {
         let pool = pool::<WordObject<WORDS>, M>(most);
-        Box::new(Twice::new(move || hand_over::<WordObject<WORDS>, _>(pool, n, in_flight, cpu)))
+        twice(move || hand_over::<WordObject<WORDS>, _>(pool, n, in_flight, cpu))
     })
 }
