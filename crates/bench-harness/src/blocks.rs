@@ -61,9 +61,9 @@ pub(crate) unsafe trait RawAlloc {
     ///
     /// # Safety
     ///
-    /// The contract of [`raw_dealloc`](Self::raw_dealloc) applies to `ptr` and `old`. If `GROW` is
-    /// `true`, `new` must be at least as large as `old`. Otherwise `new` must be at most as large
-    /// as `old`, and its size must be above zero.
+    /// The contract of [`raw_dealloc`](Self::raw_dealloc) applies to `ptr` and `old`. `new` must
+    /// have the alignment of `old`. If `GROW` is `true`, `new` must be at least as large as `old`.
+    /// Otherwise `new` must be at most as large as `old`, and its size must be above zero.
     unsafe fn raw_resize<const GROW: bool>(&self, ptr: *mut u8, old: Layout, new: Layout) -> *mut u8;
 
     /// Allocates a block for a workload, and hides it from the optimiser. The result is never null.
@@ -220,8 +220,9 @@ unsafe impl<R: RawAlloc + Copy, const HIDDEN: bool> Allocator for BlockHandle<R,
         if Self::is_empty(old) {
             return self.allocate(new);
         }
+        debug_assert_eq!(old.align(), new.align(), "no workload changes the alignment of a container");
         // SAFETY: `old` is not empty, so the contender allocated the block. `new` is at least as
-        // large as `old`.
+        // large as `old`, and has its alignment.
         Self::exact(unsafe { self.0.raw_resize::<true>(Self::hide(ptr.as_ptr()), old, new) }, new.size())
     }
 }

@@ -42,11 +42,12 @@ unsafe impl<C: Contender> GlobalAlloc for PlayedContender<C> {
         // alignment.
         let new = unsafe { Layout::from_size_align_unchecked(size, old.align()) };
         if size >= old.size() {
-            // SAFETY: the caller passes a live block with its layout. The new size is not smaller.
+            // SAFETY: the caller passes a live block with its layout. The new size is not smaller,
+            // and the alignment is the same.
             unsafe { self.0.by_ref().raw_resize::<true>(block, old, new) }
         } else {
             // SAFETY: the caller passes a live block with its layout, and a new size above zero.
-            // The new size is smaller.
+            // The new size is smaller, and the alignment is the same.
             unsafe { self.0.by_ref().raw_resize::<false>(block, old, new) }
         }
     }

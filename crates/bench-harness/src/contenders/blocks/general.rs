@@ -2,7 +2,6 @@
 //! not set a global allocator, so its own allocations are in the system's heap.
 
 use core::alloc::{GlobalAlloc, Layout};
-use core::ptr::copy_nonoverlapping;
 
 use super::Api02;
 use crate::blocks::{Contender, RawAlloc};
@@ -14,27 +13,6 @@ pub(crate) trait Library: Copy + 'static {
     type Alloc: GlobalAlloc;
 
     const ALLOC: Self::Alloc;
-
-    /// Moves a block to a layout with a different alignment, which `realloc` cannot do. Returns
-    /// null and keeps the old block if the allocator refuses.
-    ///
-    /// # Safety
-    ///
-    /// The contract of `raw_resize` applies.
-    #[cold]
-    unsafe fn realign(&self, ptr: *mut u8, old: Layout, new: Layout) -> *mut u8 {
-        // SAFETY: `new` is not empty, by the contract of `raw_resize`.
-        let moved = unsafe { Self::ALLOC.alloc(new) };
-        if !moved.is_null() {
-            // SAFETY: both blocks have at least this length, and a new block does not overlap a
-            // live one.
-            unsafe { copy_nonoverlapping(ptr, moved, old.size().min(new.size())) };
-            // SAFETY: the caller passes a live block with its layout and does not use it after a
-            // move.
-            unsafe { Self::ALLOC.dealloc(ptr, old) };
-        }
-        moved
-    }
 }
 
 // SAFETY: the contract of `GlobalAlloc` includes that of `RawAlloc`, on every thread.
@@ -57,17 +35,11 @@ unsafe impl<L: Library> RawAlloc for L {
         unsafe { L::ALLOC.dealloc(ptr, layout) }
     }
 
-    /// Calls `realloc`, or moves the block if the alignment changes.
     #[inline(always)]
     unsafe fn raw_resize<const GROW: bool>(&self, ptr: *mut u8, old: Layout, new: Layout) -> *mut u8 {
-        if old.align() == new.align() {
-            // SAFETY: the block was allocated with `old`, and `new` is not empty. The size of a
-            // `Layout` does not overflow when it is rounded up to the alignment.
-            unsafe { L::ALLOC.realloc(ptr, old, new.size()) }
-        } else {
-            // SAFETY: the caller upholds the callee's contract.
-            unsafe { self.realign(ptr, old, new) }
-        }
+        // SAFETY: the block was allocated with `old`, and `new` has the same alignment and is not
+        // empty. The size of a `Layout` does not overflow when it is rounded up to the alignment.
+        unsafe { L::ALLOC.realloc(ptr, old, new.size()) }
     }
 }
 

@@ -144,11 +144,11 @@ unsafe fn play<R: RawAlloc + Copy>(alloc: R, program: &ReplayProgram, slots: &mu
                 let block = black_box(slots[slot]);
                 let moved = if op.size >= op.old {
                     // SAFETY: the slot holds a block of the old layout. The new one is at least as
-                    // large.
+                    // large. Both layouts have the alignment of the operation.
                     unsafe { alloc.raw_resize::<true>(block, old, new) }
                 } else {
                     // SAFETY: the slot holds a block of the old layout. The new one is smaller and
-                    // not empty.
+                    // not empty. Both layouts have the alignment of the operation.
                     unsafe { alloc.raw_resize::<false>(block, old, new) }
                 };
                 slots[slot] = came(black_box(moved), new);
