@@ -253,20 +253,31 @@ macro_rules! readable {
 }
 pub(crate) use readable;
 
-readable! { [] Vec<u8>, [] Arc<Vec<u8>> }
+/// Implements `Readable` and `Buffer` for a buffer that is written like a vector. `$freeze` turns
+/// it into its frozen handle, which is `Readable`.
+macro_rules! extending {
+    ($buffer:ty => $frozen:ty, $freeze:path) => {
+        $crate::buffers::readable! { [] $buffer, [] $frozen }
 
-/// A buffer from the heap, which a workload takes after a refusal.
-impl Buffer for Vec<u8> {
-    type Frozen = Arc<Self>;
+        impl $crate::buffers::Buffer for $buffer {
+            type Frozen = $frozen;
 
-    fn write(&mut self, bytes: &[u8]) {
-        self.extend_from_slice(bytes);
-    }
+            #[inline(always)]
+            fn write(&mut self, bytes: &[u8]) {
+                self.extend_from_slice(bytes);
+            }
 
-    fn freeze(self) -> Arc<Self> {
-        Arc::new(self)
-    }
+            #[inline(always)]
+            fn freeze(self) -> $frozen {
+                $freeze(self)
+            }
+        }
+    };
 }
+pub(crate) use extending;
+
+// A buffer from the heap, which a workload takes after a refusal.
+extending! { Vec<u8> => Arc<Vec<u8>>, Arc::new }
 
 /// Hides the address of a workload's buffer from the optimiser, and drops the buffer. The buffer
 /// may be frozen.

@@ -5,7 +5,7 @@ use core::mem;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::buffers::{Buffer, Demand, Source, readable};
+use crate::buffers::{Demand, Source, extending};
 use crate::card::{Caps, Info};
 use crate::contenders::blocks::System;
 
@@ -17,21 +17,7 @@ const fn card(name: &'static str, notes: &'static str) -> Info {
     Info::new(name, env!("EPHEMERA_VERSION_BYTES"), Caps::MAKES_HERE, notes)
 }
 
-readable! { [] BytesMut, [] Bytes }
-
-impl Buffer for BytesMut {
-    type Frozen = Bytes;
-
-    #[inline(always)]
-    fn write(&mut self, bytes: &[u8]) {
-        self.extend_from_slice(bytes);
-    }
-
-    #[inline(always)]
-    fn freeze(self) -> Bytes {
-        Self::freeze(self)
-    }
-}
+extending! { BytesMut => Bytes, BytesMut::freeze }
 
 /// A source that creates a `BytesMut` for each buffer.
 pub(crate) struct EachBytesMut;

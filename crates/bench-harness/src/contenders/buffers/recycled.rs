@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use object_pool::{Pool, ReusableOwned};
 
-use crate::buffers::{Buffer, Demand, Source, readable};
+use crate::buffers::{Demand, Source, extending};
 use crate::card::{Caps, Info};
 use crate::contenders::blocks::System;
 
@@ -16,21 +16,7 @@ pub(crate) struct RecycledVectors(Arc<Pool<Vec<u8>>>);
 /// A vector that returns to the pool when it is dropped.
 type Recycled = ReusableOwned<Vec<u8>>;
 
-readable! { [] Recycled, [] Arc<Recycled> }
-
-impl Buffer for Recycled {
-    type Frozen = Arc<Self>;
-
-    #[inline(always)]
-    fn write(&mut self, bytes: &[u8]) {
-        self.extend_from_slice(bytes);
-    }
-
-    #[inline(always)]
-    fn freeze(self) -> Arc<Self> {
-        Arc::new(self)
-    }
-}
+extending! { Recycled => Arc<Recycled>, Arc::new }
 
 // SAFETY: from `pull_owned` until its handle is dropped, a vector is outside the pool, and the
 // handle owns it.
