@@ -127,10 +127,6 @@ pub(super) fn legend(table: &ReportTable) -> String {
 pub(super) fn json(table: &ReportTable) -> Value {
     let row = |row: &ReportRow| {
         let (state, reason) = row.state.told();
-        let tail = row.latencies.as_ref().map(|tail| {
-            json!({"p50": tail.p50, "p99": tail.p99, "p999": tail.p999, "max": tail.max,
-                "requests": tail.requests})
-        });
         json!({
             "key": row.key,
             "allocator": row.named(),
@@ -138,7 +134,7 @@ pub(super) fn json(table: &ReportTable) -> Value {
             "reason": reason,
             "verdict": table.spec.is_burst().then(|| row.returned()).flatten(),
             "runs": row.runs,
-            "latencies_ns": tail,
+            "latencies_ns": row.latencies,
         })
     };
     json!({

@@ -37,15 +37,7 @@ fn row(row: &ReportRow) -> Value {
         "peak_counted_by": memory.map(|memory| if memory.exact { "backing allocator" } else { "resident set" }),
         "over_time": row.over_time().iter().map(|at| [at.ops, at.taken, at.live]).collect::<Vec<_>>(),
         "refused": row.refused,
-        "latencies_ns": row.latencies.as_ref().map(|latencies| json!({
-            "requests": latencies.requests,
-            "per_second": latencies.rate,
-            "p50": latencies.p50,
-            "p99": latencies.p99,
-            "p999": latencies.p999,
-            "max": latencies.max,
-            "above": latencies.above,
-        })),
+        "latencies_ns": row.latencies,
         "notes": row.notes,
     })
 }

@@ -158,6 +158,7 @@ pub struct Latencies {
     /// The number of requests, frames or calls that were timed.
     pub requests: u64,
     /// The number of requests per second. `None` if requests do not leave at fixed times.
+    #[serde(rename = "per_second")]
     pub rate: Option<f64>,
     /// The median latency.
     pub p50: u64,
