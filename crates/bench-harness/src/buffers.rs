@@ -7,7 +7,6 @@
 //! The compiler must assume that other code knows the address, so it can remove neither the pair
 //! nor the written bytes.
 
-use core::cell::Cell;
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
@@ -168,33 +167,19 @@ pub(crate) unsafe trait Source: Sized + 'static {
     }
 }
 
-thread_local! {
-    /// The number of requests of this thread that a source refused and the heap served instead.
-    static REFUSED: Cell<u64> = const { Cell::new(0) };
-}
+/// The number of requests that a source refused and the heap served instead.
+static REFUSED: AtomicU64 = AtomicU64::new(0);
 
-/// The numbers that threads have published.
-static PUBLISHED: AtomicU64 = AtomicU64::new(0);
-
-/// Returns the number of requests of this thread that a source refused and the heap served instead,
-/// and of those that other threads have published.
+/// Returns the number of requests of the process that a source refused and the heap served instead.
 pub(crate) fn refused() -> u64 {
-    REFUSED.get() + PUBLISHED.load(Relaxed)
-}
-
-/// Makes the refused requests of this thread visible to others.
-pub(crate) fn publish_refused() {
-    let refused = REFUSED.take();
-    if refused > 0 {
-        PUBLISHED.fetch_add(refused, Relaxed);
-    }
+    REFUSED.load(Relaxed)
 }
 
 /// Returns an empty vector with this capacity, for a buffer that the source refused.
 #[cold]
 #[inline(never)]
 pub(crate) fn heap(capacity: usize) -> Vec<u8> {
-    REFUSED.set(REFUSED.get() + 1);
+    REFUSED.fetch_add(1, Relaxed);
     Vec::with_capacity(capacity)
 }
 

@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 
 use super::bodies::{self, LONGEST, PAGES};
-use crate::buffers::{Demand, Readable, Source, give, publish_refused};
+use crate::buffers::{Demand, Readable, Source, give};
 
 /// The largest number of bytes that the server reads from a connection at once. It is also the
 /// length of the longest request.
@@ -81,8 +81,6 @@ pub(super) fn serve<S: Source>(mut stream: TcpStream) -> io::Result<()> {
         // dropped first.
         let answer = unsafe { source.filled([&head(body.len()), body.as_slice()]) };
         give(request);
-        // The runner reads the number once the client has the last answer.
-        publish_refused();
         let mut sent = Ok(());
         answer.read(|piece| {
             if sent.is_ok() {
