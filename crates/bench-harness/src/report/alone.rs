@@ -153,7 +153,7 @@ mod tests {
     use crate::contenders;
     use crate::host::Host;
     use crate::runner::{ContenderState, Measurements, WorkloadOutcome};
-    use crate::workloads::{AloneFigures, ResidentAt, WorkloadSpec, catalogue};
+    use crate::workloads::{AloneFigures, HeldAt, WorkloadSpec, catalogue};
 
     /// Returns the table of a burst that only glibc ran. One second after the burst, its two
     /// processes hold `asleep` and `working` bytes.
@@ -167,8 +167,8 @@ mod tests {
                 peak_live: 64 << 20,
                 peak: 100 << 20,
                 held: vec![
-                    ResidentAt { at: 0.0, taken: 100 << 20, live: 0 },
-                    ResidentAt { at: JUDGED_AT, taken, live: 0 },
+                    HeldAt { at: 0.0, taken: 100 << 20, live: 0 },
+                    HeldAt { at: JUDGED_AT, taken, live: 0 },
                 ],
                 ..AloneFigures::default()
             },

@@ -16,7 +16,7 @@ use super::svg::forest;
 use super::text::values;
 use crate::contenders::{ALWAYS, VOID};
 use crate::runner::{AloneRun, Latencies};
-use crate::workloads::AfterBurst;
+use crate::workloads::{AfterBurst, HeldAt};
 
 /// Returns the report as a page. With a `comparison`, the page also shows the changes since an
 /// earlier run.
@@ -69,16 +69,13 @@ fn trimmed(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// The taken and the live bytes at a place on the horizontal axis.
-type HeldPoint = (f64, u64, u64);
-
 /// Returns the scales of taken and live bytes over a linear scale that ends at `end`. The bytes
 /// have a scale of powers of two.
-fn held_scale(held: &[HeldPoint], end: f64, x_label: fn(f64) -> String) -> Panel {
+fn held_scale(held: &[HeldAt], end: f64, x_label: fn(f64) -> String) -> Panel {
     // The first readings of a resident set can be zero, so the scale starts below the smallest
     // number of live bytes instead.
-    let least = held.iter().map(|(_, _, live)| live / 2).min().unwrap_or(0).max(1) as f64;
-    let most = held.iter().map(|(_, taken, live)| *taken.max(live)).max().unwrap_or(0) as f64;
+    let least = held.iter().map(|held| held.live / 2).min().unwrap_or(0).max(1) as f64;
+    let most = held.iter().map(|held| held.taken.max(held.live)).max().unwrap_or(0) as f64;
     Panel {
         size: SMALL,
         x: 0.0..end,
@@ -91,25 +88,22 @@ fn held_scale(held: &[HeldPoint], end: f64, x_label: fn(f64) -> String) -> Panel
 }
 
 /// Returns the curves of the taken and of the live bytes.
-fn held_curves(held: &[HeldPoint], scale: &Panel) -> [Curve; 2] {
+fn held_curves(held: &[HeldAt], scale: &Panel) -> [Curve; 2] {
     let above = |bytes: u64| (bytes as f64).max(scale.y.start);
-    let taken = held.iter().map(|(at, taken, _)| (*at, above(*taken))).collect();
-    [taken, held.iter().map(|(at, _, live)| (*at, above(*live))).collect()]
+    let taken = held.iter().map(|held| (held.at, above(held.taken))).collect();
+    [taken, held.iter().map(|held| (held.at, above(held.live))).collect()]
 }
 
 /// Returns the panels of the bytes that each contender took over time, and of the live bytes.
 fn memory(report: &BenchReport) -> Vec<Value> {
     panels(&report.tables, |of| {
-        let held = |row: &ReportRow| -> Vec<HeldPoint> {
-            row.over_time().iter().map(|at| (at.ops as f64, at.taken, at.live)).collect()
-        };
-        let all: Vec<HeldPoint> = of.rows.iter().flat_map(held).collect();
-        let scale = held_scale(&all, all.iter().map(|(at, ..)| *at).fold(1.0, f64::max), count);
+        let all: Vec<HeldAt> = of.rows.iter().flat_map(|row| row.over_time()).copied().collect();
+        let scale = held_scale(&all, all.iter().map(|held| held.at).fold(1.0, f64::max), count);
         let panel = |row: &ReportRow| {
             let last = row.over_time().last()?;
             let figures = format!("{} at the end, {} of them alive", bytes(last.taken), bytes(last.live));
             let title = format!("{}: bytes taken by {} over time", of.spec.id, row.name);
-            Some(figure(&scale, &title, row.name, &figures, &held_curves(&held(row), &scale)))
+            Some(figure(&scale, &title, row.name, &figures, &held_curves(row.over_time(), &scale)))
         };
         of.rows.iter().filter_map(panel).collect()
     })
@@ -172,31 +166,28 @@ fn after_burst(of: &ReportTable) -> Panel {
     }
 }
 
-/// Returns the readings of a run.
-fn held(run: &AloneRun) -> Vec<HeldPoint> {
-    run.figures.held.iter().map(|held| (held.at, held.taken, held.live)).collect()
-}
-
 /// Returns the panels of resident memory over time, one for each contender that ran.
 fn resident(of: &ReportTable) -> Vec<Value> {
     let burst = of.spec.is_burst();
     let scale = if burst {
         after_burst(of)
     } else {
-        let all: Vec<HeldPoint> = runs(of).flat_map(held).collect();
+        let all: Vec<HeldAt> = runs(of).flat_map(|run| &run.figures.held).copied().collect();
         held_scale(&all, 1.0, |value| format!("{:.0} %", value * 100.0))
     };
     let panel = |row: &ReportRow| {
-        let readings = |after| row.run(after).map(held).unwrap_or_default();
         // A logarithmic scale cannot show moment 0. The table has the reading at that moment.
-        let later = |held: Vec<HeldPoint>| held.into_iter().filter(|(at, ..)| *at > 0.0);
+        let later = |after| {
+            let held = row.run(after).into_iter().flat_map(|run| &run.figures.held);
+            held.copied().filter(|held| held.at > 0.0)
+        };
         let (curves, figures) = if burst {
             let after = [AfterBurst::Working, AfterBurst::Asleep];
-            let point = |(at, taken, _): HeldPoint| (at.log10(), mib(taken));
-            (after.map(|after| later(readings(Some(after))).map(point).collect()), row.returned())
+            let point = |held: HeldAt| (held.at.log10(), mib(held.taken));
+            (after.map(|after| later(Some(after)).map(point).collect()), row.returned())
         } else {
             let peak = row.run(None).map(|run| format!("{} at most", bytes(run.figures.peak)));
-            (held_curves(&later(readings(None)).collect::<Vec<_>>(), &scale), peak)
+            (held_curves(&later(None).collect::<Vec<_>>(), &scale), peak)
         };
         let name = row.named();
         let title = format!("{}: resident memory of {name} over time", of.spec.id);

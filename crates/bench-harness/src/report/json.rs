@@ -35,7 +35,7 @@ fn row(row: &ReportRow) -> Value {
         "peak_bytes": memory.map(|memory| memory.peak),
         "peak_live_bytes": memory.map(|memory| memory.peak_live),
         "peak_counted_by": memory.map(|memory| if memory.exact { "backing allocator" } else { "resident set" }),
-        "over_time": row.over_time().iter().map(|at| [at.ops, at.taken, at.live]).collect::<Vec<_>>(),
+        "over_time": row.over_time().iter().map(|at| [at.at as u64, at.taken, at.live]).collect::<Vec<_>>(),
         "refused": row.refused,
         "latencies_ns": row.latencies,
         "notes": row.notes,

@@ -5,9 +5,9 @@ use super::pairs::Rounds;
 use crate::calibrate::Calibration;
 use crate::contenders::{ALWAYS, Entry, REFERENCE, TWIN, VOID};
 use crate::host::Host;
-use crate::runner::{AloneRun, ContenderState, HeldAt, Latencies, PeakMemory, RefusalCount, WorkloadOutcome};
+use crate::runner::{AloneRun, ContenderState, Latencies, PeakMemory, RefusalCount, WorkloadOutcome};
 use crate::stats::{Estimate, Verdict, verdict};
-use crate::workloads::WorkloadSpec;
+use crate::workloads::{HeldAt, WorkloadSpec};
 
 /// A row of a table: one contender's results. A figure is `None` if it was not measured, and the
 /// ratios and costs are also `None` if the contender crashed or gave wrong results.

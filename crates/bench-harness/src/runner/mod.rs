@@ -20,7 +20,7 @@ pub use self::child::serve;
 pub use self::parent::run;
 pub use self::plan::{Progress, RunPlan};
 pub use self::record::{
-    AloneRun, Checked, ContenderState, HeldAt, Job, Latencies, Measurements, Mode, PeakMemory, RefusalCount,
+    AloneRun, Checked, ContenderState, Job, Latencies, Measurements, Mode, PeakMemory, RefusalCount,
     SampleSize, TimedSample, WorkloadOutcome,
 };
 pub use crate::tally::CallTally;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::tally::CallTally;
-use crate::workloads::{AfterBurst, AloneFigures, AloneOrder, Load, WorkloadSpec};
+use crate::workloads::{AfterBurst, AloneFigures, AloneOrder, HeldAt, Load, WorkloadSpec};
 
 /// The kind of work that a child does.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -110,7 +110,7 @@ pub struct Checked {
 }
 
 /// The peak memory of one contender.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeakMemory {
     /// The contender's key.
     pub contender: String,
@@ -125,17 +125,6 @@ pub struct PeakMemory {
     /// About sixty points of memory over time, for the workloads that show them.
     #[serde(default)]
     pub over_time: Vec<HeldAt>,
-}
-
-/// The memory at a moment of the memory pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HeldAt {
-    /// The number of allocations so far.
-    pub ops: u64,
-    /// The bytes that the contender had taken, counted like [`PeakMemory::peak`].
-    pub taken: u64,
-    /// The bytes that the workload had live at that moment.
-    pub live: u64,
 }
 
 /// The number of requests that a contender refused, and that the heap served instead, in all rounds

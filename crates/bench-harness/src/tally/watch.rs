@@ -4,7 +4,7 @@
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Mutex;
 
-use crate::runner::HeldAt;
+use crate::workloads::HeldAt;
 
 /// The number of allocations at which the next point is due, or `u64::MAX` if memory is not
 /// watched.
@@ -49,7 +49,7 @@ fn point(ops: u64, live: u64) {
     let Some(watch) = watch.as_mut() else { return };
     NEXT.store(ops + watch.every, Relaxed);
     if let Some(taken) = (watch.taken)() {
-        watch.points.push(HeldAt { ops, taken, live });
+        watch.points.push(HeldAt { at: ops as f64, taken, live });
     }
 }
 
@@ -65,7 +65,7 @@ mod tests {
             note(ops, ops * 2);
         }
         let points = end();
-        let expected = [10, 20, 30].map(|ops| HeldAt { ops, taken: 7, live: 2 * ops });
+        let expected = [10, 20, 30].map(|ops| HeldAt { at: ops as f64, taken: 7, live: 2 * ops });
         assert_eq!(points, expected);
         note(40, 1);
         assert_eq!(end(), []);

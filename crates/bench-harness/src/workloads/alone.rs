@@ -50,14 +50,16 @@ pub struct AloneOrder {
     pub lane: usize,
 }
 
-/// The resident memory at one moment.
+/// The memory at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ResidentAt {
-    /// The seconds since the burst, or the share of the requests that are done.
+pub struct HeldAt {
+    /// The moment: the number of allocations so far in the memory pass, the seconds since a burst,
+    /// or the share of the requests that are done.
     pub at: f64,
-    /// The resident bytes, minus those before the first allocation.
+    /// The bytes that the contender had taken: those that its backing allocator counts in the
+    /// memory pass, or the resident bytes, minus those before the first allocation.
     pub taken: u64,
-    /// The bytes of live blocks.
+    /// The bytes that the workload had live at that moment.
     pub live: u64,
 }
 
@@ -75,7 +77,7 @@ pub struct AloneFigures {
     /// The peak of the resident bytes, minus those before the first allocation.
     pub peak: u64,
     /// The readings of resident memory, in the order of time.
-    pub held: Vec<ResidentAt>,
+    pub held: Vec<HeldAt>,
     /// The times of single calls in nanoseconds, if calls were timed. The process reports them as
     /// latencies.
     #[serde(skip)]

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use hdrhistogram::Histogram;
 
-pub use self::alone::{AfterBurst, AloneFigures, AloneOrder, MOMENTS, READINGS, ResidentAt, SHOWN};
+pub use self::alone::{AfterBurst, AloneFigures, AloneOrder, HeldAt, MOMENTS, READINGS, SHOWN};
 pub use self::blocks::json::Document;
 pub use self::buffers::http::answer;
 pub(crate) use self::catalogue::Workload;

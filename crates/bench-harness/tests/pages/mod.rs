@@ -7,12 +7,11 @@ use bench_harness::contenders::{self, ALWAYS, Entry};
 use bench_harness::host::Host;
 use bench_harness::report::{self, BenchReport};
 use bench_harness::runner::{
-    AloneRun, ContenderState, HeldAt, Latencies, Measurements, PeakMemory, SampleSize, TimedSample,
-    WorkloadOutcome,
+    AloneRun, ContenderState, Latencies, Measurements, PeakMemory, SampleSize, TimedSample, WorkloadOutcome,
 };
 use bench_harness::stats::{Estimate, Verdict};
 use bench_harness::workloads::{
-    AfterBurst, AloneFigures, AloneOrder, MOMENTS, ResidentAt, WorkloadSpec, catalogue,
+    AfterBurst, AloneFigures, AloneOrder, HeldAt, MOMENTS, WorkloadSpec, catalogue,
 };
 use ephemera_trace::advise::Advice;
 use ephemera_trace::replay::{ReplayRow, Replayed};
@@ -68,7 +67,7 @@ fn samples(spec: &WorkloadSpec, entries: &[&Entry], twin: f64) -> Vec<TimedSampl
 fn memory(index: usize, entry: &Entry) -> PeakMemory {
     let live = 1 << 20;
     let over_time = (1..=60).map(|step| HeldAt {
-        ops: step * 20_000,
+        at: (step * 20_000) as f64,
         taken: live + step * 40_000 * index as u64,
         live: live / 2 + step * 8000,
     });
@@ -106,7 +105,7 @@ fn alone(spec: &WorkloadSpec, index: usize, entry: &Entry) -> Vec<AloneRun> {
             Some(_) => MOMENTS.into_iter().filter(|at| *at <= order.until).collect(),
             None => (1..=60).map(|reading| f64::from(reading) / 60.0).collect(),
         };
-        let held = |at: f64| ResidentAt {
+        let held = |at: f64| HeldAt {
             at,
             // The reference keeps its memory while its threads sleep.
             taken: if index == 1 && order.after == Some(AfterBurst::Asleep) {

@@ -15,7 +15,7 @@ use rand::RngExt;
 use super::{layout, touch, verify};
 use crate::blocks::{Contender, RawAlloc as _};
 use crate::os;
-use crate::workloads::alone::{AloneFigures, AloneOrder, READINGS, ResidentAt};
+use crate::workloads::alone::{AloneFigures, AloneOrder, HeldAt, READINGS};
 use crate::workloads::draws::{self, SplitMix64, stream};
 use crate::workloads::{Cell, Context, load, mix};
 
@@ -222,7 +222,7 @@ impl<C: Contender> Cell for AgeingCell<C> {
             }
             seconds += begun.elapsed().as_secs_f64();
             let taken = os::resident()?.saturating_sub(before);
-            held.push(ResidentAt { at, taken, live: self.heap.live });
+            held.push(HeldAt { at, taken, live: self.heap.live });
         }
         let peak = os::resident_peak()?.saturating_sub(before);
         Some(AloneFigures {

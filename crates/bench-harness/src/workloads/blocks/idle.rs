@@ -15,7 +15,7 @@ use serde::Deserialize;
 use super::{check, layout, touch};
 use crate::blocks::{Contender, RawAlloc as _};
 use crate::os;
-use crate::workloads::alone::{AfterBurst, AloneFigures, AloneOrder, MOMENTS, ResidentAt};
+use crate::workloads::alone::{AfterBurst, AloneFigures, AloneOrder, HeldAt, MOMENTS};
 use crate::workloads::crew::{Mate, Travelling};
 use crate::workloads::{Cell, Context, draws, mix};
 
@@ -226,10 +226,10 @@ impl<C: Contender> Cell for BurstCell<C> {
         let live = locked(&self.burst).0.live();
         for at in MOMENTS.into_iter().filter(|&at| at <= order.until) {
             if at == 0.0 {
-                held.push(ResidentAt { at, taken: first, live });
+                held.push(HeldAt { at, taken: first, live });
             } else {
                 self.pass(ended + Duration::from_secs_f64(at), after);
-                held.push(ResidentAt { at, taken: grown(), live });
+                held.push(HeldAt { at, taken: grown(), live });
             }
         }
         let checksum = mix(mix(sum, self.clear()), order.units);
