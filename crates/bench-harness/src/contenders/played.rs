@@ -6,6 +6,7 @@ use ephemera_trace::replay::{Player, ReplayProgram};
 
 use crate::blocks::{Contender, RawAlloc};
 use crate::card::Caps;
+use crate::workloads::Need;
 
 /// A contender as a `GlobalAlloc`, for a replay.
 struct PlayedContender<C: Contender>(C);
@@ -68,15 +69,6 @@ pub(super) fn build<C: Contender>(program: &ReplayProgram, whole: bool) -> Box<d
 
 /// Returns the reason why an allocator cannot replay a program, or `None` if it can.
 pub(crate) fn why_not(caps: &Caps, threaded: bool) -> Option<&'static str> {
-    if !caps.keeps_contents {
-        Some("holds nothing")
-    } else if !caps.free_individually {
-        Some("cannot free block by block")
-    } else if !caps.any_size {
-        Some("not for every size")
-    } else if threaded && !(caps.any_thread_free && caps.shared_alloc) {
-        Some("one thread only")
-    } else {
-        None
-    }
+    let shared = caps.any_thread_free && caps.shared_alloc;
+    Need::Program.missing(caps).or_else(|| (threaded && !shared).then_some("one thread only"))
 }
