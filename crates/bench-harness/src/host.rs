@@ -48,6 +48,7 @@ impl Host {
         let release = file("/proc/sys/kernel/osrelease").unwrap_or_else(unknown);
         let libc = first_line("getconf", &["GNU_LIBC_VERSION"]).unwrap_or_else(unknown);
         let libc_version = libc.strip_prefix("glibc ").unwrap_or(&libc).to_owned();
+        let mut seen = BTreeSet::new();
         let version = |entry: &Entry| {
             let own = entry.info.version;
             (entry.info.name.to_owned(), if own.is_empty() { libc_version.clone() } else { own.to_owned() })
@@ -63,12 +64,7 @@ impl Host {
             commit: commit(Path::new(".")),
             load: os::load_average().unwrap_or_else(unknown),
             steal: os::steal(),
-            contenders: {
-                let mut all: Vec<_> = contenders.iter().map(version).collect();
-                let mut seen = BTreeSet::new();
-                all.retain(|(name, _)| seen.insert(name.clone()));
-                all
-            },
+            contenders: contenders.iter().filter(|entry| seen.insert(entry.info.name)).map(version).collect(),
             libc,
         }
     }

@@ -6,6 +6,8 @@ pub(crate) mod nodes;
 pub(crate) mod objects;
 pub(crate) mod played;
 
+use std::collections::BTreeSet;
+
 use crate::blocks::Contender;
 use crate::buffers::Source;
 use crate::card::{ContenderClass, Info};
@@ -158,13 +160,8 @@ pub fn all() -> Vec<Entry> {
 
 /// Returns the keys that `--peers` accepts, without duplicates.
 pub fn keys() -> Vec<&'static str> {
-    let mut keys: Vec<&str> = Vec::new();
-    for entry in all() {
-        if !keys.contains(&entry.key) {
-            keys.push(entry.key);
-        }
-    }
-    keys
+    let mut seen = BTreeSet::new();
+    all().into_iter().map(|entry| entry.key).filter(|key| seen.insert(*key)).collect()
 }
 
 #[cfg(test)]
