@@ -189,13 +189,7 @@ fn attempt(
 ) -> io::Result<()> {
     loop {
         let job = job(plan, outcome, mode, turn);
-        let how = match child(&job)? {
-            Ok(answer) => {
-                outcome.measured.absorb(answer);
-                return Ok(());
-            }
-            Err(how) => how,
-        };
+        let Err(how) = child(&job)?.map(|answer| outcome.measured.absorb(answer)) else { return Ok(()) };
         let culprit = fs::read_to_string(&job.marker).unwrap_or_default();
         let Some(state) = outcome.states.get_mut(culprit.trim()).filter(|state| state.ran()) else {
             return Err(io::Error::other(format!(
