@@ -218,18 +218,16 @@ void* ephemera_set_new(int allocator, const int* keys, std::size_t n, bool again
     }
 }
 
-// Runs a number of units and returns the checksum. Ends the process if memory runs out.
-std::uint64_t ephemera_set_run(void* set, std::uint64_t units) noexcept {
-    return static_cast<Work*>(set)->run(units);
+// Runs a number of units and returns the checksum. Stores the number of single nodes that counting
+// sets have allocated since the last call. Ends the process if memory runs out.
+std::uint64_t ephemera_set_run(void* set, std::uint64_t units, std::uint64_t* allocated) noexcept {
+    const std::uint64_t sum = static_cast<Work*>(set)->run(units);
+    *allocated = std::exchange(allocations, 0);
+    return sum;
 }
 
 void ephemera_set_free(void* set) noexcept {
     delete static_cast<Work*>(set);
-}
-
-// Returns the number of single nodes that counting sets have allocated since the last call.
-std::uint64_t ephemera_set_allocations() noexcept {
-    return std::exchange(allocations, 0);
 }
 
 }

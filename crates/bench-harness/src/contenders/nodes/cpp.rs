@@ -65,32 +65,25 @@ mod linked {
             again: bool,
             counted: bool,
         ) -> *mut c_void;
-        fn ephemera_set_run(set: *mut c_void, units: u64) -> u64;
+        fn ephemera_set_run(set: *mut c_void, units: u64, allocations: &mut u64) -> u64;
         fn ephemera_set_free(set: *mut c_void);
-        fn ephemera_set_allocations() -> u64;
     }
 
-    pub(super) struct CppSet {
-        set: NonNull<c_void>,
-        counted: bool,
-    }
+    pub(super) struct CppSet(NonNull<c_void>);
 
     impl CppSet {
         pub(super) fn new(allocator: i32, keys: &[i32], again: bool, counted: bool) -> Self {
             // SAFETY: the pointer and the length are those of the slice `keys`, which the call
             // copies before it returns.
             let set = unsafe { ephemera_set_new(allocator, keys.as_ptr(), keys.len(), again, counted) };
-            let set = NonNull::new(set).expect("there is memory for a set");
-            Self { set, counted }
+            Self(NonNull::new(set).expect("there is memory for a set"))
         }
 
         pub(super) fn run(&mut self, units: u64) -> u64 {
-            // SAFETY: the set is live, and only this thread uses it.
-            let sum = unsafe { ephemera_set_run(self.set.as_ptr(), units) };
-            if self.counted {
-                // SAFETY: only this thread runs sets, so no other thread uses the counter.
-                tally::add_allocations(unsafe { ephemera_set_allocations() });
-            }
+            let mut allocations = 0;
+            // SAFETY: the set is live, and only this thread uses it and the library's counter.
+            let sum = unsafe { ephemera_set_run(self.0.as_ptr(), units, &mut allocations) };
+            tally::add_allocations(allocations);
             sum
         }
     }
@@ -98,7 +91,7 @@ mod linked {
     impl Drop for CppSet {
         fn drop(&mut self) {
             // SAFETY: the set is live and is not used again.
-            unsafe { ephemera_set_free(self.set.as_ptr()) };
+            unsafe { ephemera_set_free(self.0.as_ptr()) };
         }
     }
 
