@@ -27,7 +27,7 @@ struct LateItem<I> {
 
 /// The window, and the late items that have left it.
 struct Stragglers<I> {
-    /// Every slot of the window has a value, except during a call of [`churn`]. A `MaybeUninit`
+    /// Every slot of the window has a value, except during a call of `work`. A `MaybeUninit`
     /// never drops its value, so a panic in that call leaks items but does not drop any item twice.
     window: Box<[MaybeUninit<I>; WINDOW]>,
     sizes: Box<[u16; WINDOW]>,
@@ -45,11 +45,6 @@ pub(super) fn most_late(one_in: usize) -> usize {
     (WINDOW * LONGER).checked_div(one_in).map_or(0, |late| late + 2)
 }
 
-/// Returns the number of operations until the number of late items is steady.
-fn until_steady(one_in: usize) -> u64 {
-    (if one_in == 0 { 2 * WINDOW } else { WINDOW * (LONGER + 2) }) as u64
-}
-
 impl<I: 'static> Stragglers<I> {
     fn fill<S: Stock<Item = I>>(stock: &mut S, seed: u64, one_in: usize) -> Self {
         let sizes = draws::uniform::<WINDOW>(seed, SIZES.0, SIZES.1);
@@ -57,7 +52,7 @@ impl<I: 'static> Stragglers<I> {
         let take = |i: usize| MaybeUninit::new(unsafe { stock.take(i as u64, sizes[i]) });
         let window: Box<[_]> = (0..WINDOW).map(take).collect();
         let window = window.try_into().unwrap_or_else(|_| unreachable!("it has this length"));
-        // The list has room for all late items, so `churn` never grows it.
+        // The list has room for all late items, so `work` never grows it.
         let late = VecDeque::with_capacity(most_late(one_in));
         let next_late = if one_in == 0 { usize::MAX } else { one_in - 1 };
         Self { window, sizes, late, next_late, one_in, next: WINDOW }
@@ -65,15 +60,48 @@ impl<I: 'static> Stragglers<I> {
 }
 
 impl<S: Stock> LiveItems<S> for Stragglers<S::Item> {
+    /// Moves the window forward by `ops` items.
+    #[inline(never)]
     unsafe fn work(&mut self, stock: &mut S, ops: u64) -> u64 {
-        // SAFETY: the caller's `stock` filled the window, and the caller does not use it after a
-        // panic.
-        unsafe { churn(stock, self, ops) }
+        let mut sum = 0;
+        for _ in 0..ops {
+            let i = self.next;
+            let oldest = i - WINDOW;
+            let place = i & (WINDOW - 1);
+            // The table of sizes is as long as the window, so the oldest item and its replacement
+            // have the same size.
+            let size = self.sizes[place];
+            // SAFETY: the slot has a value, and a new value is written below.
+            let item = unsafe { self.window[place].assume_init_read() };
+            if oldest == self.next_late {
+                self.next_late += self.one_in;
+                self.late.push_back(LateItem { due: i + WINDOW * (LONGER - 1), tag: oldest, item });
+            } else {
+                // SAFETY: `stock` took the item with this tag and size.
+                unsafe { stock.verify(&item, oldest as u64, size, &mut sum) };
+                // SAFETY: `stock` took the item with this size, and its slot no longer has it.
+                unsafe { stock.free(item, size) };
+            }
+            if self.late.front().is_some_and(|late| late.due <= i)
+                && let Some(LateItem { tag, item, .. }) = self.late.pop_front()
+            {
+                let size = self.sizes[tag & (WINDOW - 1)];
+                // SAFETY: `stock` took the item with this tag and size.
+                unsafe { stock.verify(&item, tag as u64, size, &mut sum) };
+                // SAFETY: `stock` took the item with this size, and the list no longer has it.
+                unsafe { stock.free(item, size) };
+            }
+            // SAFETY: no size is zero, and the contender was made for a window and the late items.
+            let item = unsafe { stock.take(i as u64, size) };
+            self.window[place] = MaybeUninit::new(item);
+            self.next = i + 1;
+        }
+        sum
     }
 
     unsafe fn clear(self, stock: &mut S) {
         for (slot, &size) in self.window.iter().zip(self.sizes.iter()) {
-            // SAFETY: every slot has a value except during `churn`, and nothing reads the slot
+            // SAFETY: every slot has a value except during `work`, and nothing reads the slot
             // again.
             let item = unsafe { slot.assume_init_read() };
             // SAFETY: `stock` took the item. The table has one size for each slot of the window, so
@@ -87,53 +115,11 @@ impl<S: Stock> LiveItems<S> for Stragglers<S::Item> {
     }
 }
 
-/// Moves the window forward by `ops` items.
-///
-/// # Safety
-///
-/// `stock` must have filled the window. After a panic the window must not be used again.
-#[inline(never)]
-unsafe fn churn<S: Stock>(stock: &mut S, state: &mut Stragglers<S::Item>, ops: u64) -> u64 {
-    let mut sum = 0;
-    for _ in 0..ops {
-        let i = state.next;
-        let oldest = i - WINDOW;
-        let place = i & (WINDOW - 1);
-        // The table of sizes is as long as the window, so the oldest item and its replacement have
-        // the same size.
-        let size = state.sizes[place];
-        // SAFETY: the slot has a value, and a new value is written below.
-        let item = unsafe { state.window[place].assume_init_read() };
-        if oldest == state.next_late {
-            state.next_late += state.one_in;
-            state.late.push_back(LateItem { due: i + WINDOW * (LONGER - 1), tag: oldest, item });
-        } else {
-            // SAFETY: `stock` took the item with this tag and size.
-            unsafe { stock.verify(&item, oldest as u64, size, &mut sum) };
-            // SAFETY: `stock` took the item with this size, and its slot no longer has it.
-            unsafe { stock.free(item, size) };
-        }
-        if state.late.front().is_some_and(|late| late.due <= i)
-            && let Some(LateItem { tag, item, .. }) = state.late.pop_front()
-        {
-            let size = state.sizes[tag & (WINDOW - 1)];
-            // SAFETY: `stock` took the item with this tag and size.
-            unsafe { stock.verify(&item, tag as u64, size, &mut sum) };
-            // SAFETY: `stock` took the item with this size, and the list no longer has it.
-            unsafe { stock.free(item, size) };
-        }
-        // SAFETY: no size is zero, and the contender was made for a window and the late items.
-        let item = unsafe { stock.take(i as u64, size) };
-        state.window[place] = MaybeUninit::new(item);
-        state.next = i + 1;
-    }
-    sum
-}
-
 /// Builds a cell whose window is full and in its steady state. One item in `one_in` is late, or
 /// none if `one_in` is 0.
 pub(super) fn cell<S: Stock + 'static>(stock: S, seed: u64, one_in: usize) -> Box<dyn Cell> {
     let mut cell = Lasting::new(stock, |stock| Stragglers::fill(stock, seed, one_in));
-    cell.run(until_steady(one_in));
+    let until_steady = if one_in == 0 { 2 * WINDOW } else { WINDOW * (LONGER + 2) };
+    cell.run(until_steady as u64);
     Box::new(cell)
 }
