@@ -94,20 +94,15 @@ pub(super) fn scatter<C: Contender>(
     }
     // The compiler instantiates this function for every closure of a workload, but `scatter_blocks`
     // only for each of the few heaps.
-    let mut rng = stream(seed, 9);
-    scatter_blocks::<C>(drawn(&histogram(), &mut rng), &mut rng)
+    scatter_blocks::<C>(&histogram(), &mut stream(seed, 9))
 }
 
-/// Returns the layouts of the blocks to allocate, in random order: [`MULTIPLIER`] for each block of
-/// the histogram.
-fn drawn(histogram: &Histogram, rng: &mut SplitMix64) -> Vec<Layout> {
+/// Allocates [`MULTIPLIER`] blocks for each block of the histogram, in random order. Frees a random
+/// part of them, and returns the number of blocks that remain.
+fn scatter_blocks<C: Contender>(histogram: &Histogram, rng: &mut SplitMix64) -> usize {
     let repeat = |&(layout, count): &(Layout, u64)| core::iter::repeat_n(layout, MULTIPLIER * count as usize);
     let mut layouts: Vec<Layout> = histogram.iter().flat_map(repeat).collect();
     layouts.shuffle(rng);
-    layouts
-}
-
-fn scatter_blocks<C: Contender>(layouts: Vec<Layout>, rng: &mut SplitMix64) -> usize {
     let heap = C::create();
     let alloc = |layout: Layout| {
         // SAFETY: no layout of a histogram is empty.
