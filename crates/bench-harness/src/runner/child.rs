@@ -328,6 +328,11 @@ impl Child<'_> {
 
 /// Returns the quantiles of a contender's latencies.
 fn tail(contender: &str, rate: Option<f64>, latencies: &Histogram<u64>) -> Latencies {
+    let step = |step: IterationValue<u64>| (step.value_iterated_to(), 1.0 - step.quantile_iterated_to());
+    // About three points for each halving of the share of operations that took longer.
+    let mut above: Vec<(u64, f64)> =
+        latencies.iter_quantiles(3).map(step).filter(|point| point.1 > 0.0).collect();
+    above.dedup();
     Latencies {
         contender: contender.to_owned(),
         requests: latencies.len(),
@@ -336,16 +341,6 @@ fn tail(contender: &str, rate: Option<f64>, latencies: &Histogram<u64>) -> Laten
         p99: latencies.value_at_quantile(0.99),
         p999: latencies.value_at_quantile(0.999),
         max: latencies.max(),
-        above: above(latencies),
+        above,
     }
-}
-
-/// Returns latencies, each with the share of operations that took longer: about three for each
-/// halving of the share.
-fn above(latencies: &Histogram<u64>) -> Vec<(u64, f64)> {
-    let step = |step: IterationValue<u64>| (step.value_iterated_to(), 1.0 - step.quantile_iterated_to());
-    let mut above: Vec<(u64, f64)> =
-        latencies.iter_quantiles(3).map(step).filter(|point| point.1 > 0.0).collect();
-    above.dedup();
-    above
 }

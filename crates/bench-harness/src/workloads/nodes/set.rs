@@ -112,12 +112,6 @@ fn drain<F: NodeFamily>(set: &mut Set<F>, keys: &[u32]) -> u64 {
     keys.iter().map(|&key| u64::from(set.erase(key))).sum()
 }
 
-/// Folds a unit into the checksum: the numbers of erased keys, of inserted keys and of remaining
-/// elements.
-pub(crate) fn fold(sum: u64, erased: u64, inserted: u64, len: u64) -> u64 {
-    mix(sum, erased << 40 ^ inserted << 20 ^ len)
-}
-
 /// Returns `n` distinct random keys.
 pub(crate) fn keys(seed: u64, n: usize) -> Box<[u32]> {
     let drawn = index::sample(&mut stream(seed, 8), u32::MAX as usize, n);
@@ -138,7 +132,7 @@ pub(crate) fn cell<F: NodeFamily>(n: usize, again: bool, context: &Context) -> B
         for _ in 0..units {
             let erased = if *again { drain(set, keys) } else { 0 };
             let inserted = fill(set, keys);
-            sum = fold(sum, erased, inserted, set.len as u64);
+            sum = mix(sum, erased << 40 ^ inserted << 20 ^ set.len as u64);
             if !*again {
                 set.clear();
             }
