@@ -16,12 +16,11 @@ use crate::pools::RawPool;
 static ALLOCS: AtomicU64 = AtomicU64::new(0);
 static RESIZES: AtomicU64 = AtomicU64::new(0);
 static FREES: AtomicU64 = AtomicU64::new(0);
-static BYTES: AtomicU64 = AtomicU64::new(0);
 static LIVE: AtomicU64 = AtomicU64::new(0);
 static PEAK: AtomicU64 = AtomicU64::new(0);
 static DAMAGED: AtomicU64 = AtomicU64::new(0);
 
-/// The numbers of calls and bytes since the last reset.
+/// The numbers of calls since the last reset, and the peak of live bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct CallTally {
     /// The number of allocations.
@@ -30,8 +29,6 @@ pub struct CallTally {
     pub resizes: u64,
     /// The number of frees.
     pub frees: u64,
-    /// The sum of all requested bytes.
-    pub bytes: u64,
     /// The largest number of bytes that were live at once.
     pub peak_live: u64,
     /// The number of blocks whose contents differed from the bytes written.
@@ -39,7 +36,7 @@ pub struct CallTally {
 }
 
 pub(crate) fn reset() {
-    for counter in [&ALLOCS, &RESIZES, &FREES, &BYTES, &LIVE, &PEAK, &DAMAGED] {
+    for counter in [&ALLOCS, &RESIZES, &FREES, &LIVE, &PEAK, &DAMAGED] {
         counter.store(0, Relaxed);
     }
 }
@@ -50,7 +47,6 @@ pub(crate) fn read() -> CallTally {
         allocs: ALLOCS.load(Relaxed),
         resizes: RESIZES.load(Relaxed),
         frees: FREES.load(Relaxed),
-        bytes: BYTES.load(Relaxed),
         peak_live: PEAK.load(Relaxed),
         damaged: DAMAGED.load(Relaxed),
     }
@@ -63,7 +59,6 @@ pub(crate) fn damaged() {
 }
 
 fn born(bytes: usize) {
-    BYTES.fetch_add(bytes as u64, Relaxed);
     let live = LIVE.fetch_add(bytes as u64, Relaxed) + bytes as u64;
     PEAK.fetch_max(live, Relaxed);
     watch::note(ALLOCS.load(Relaxed), live);

@@ -132,6 +132,7 @@ pub(crate) fn cell<F: NodeFamily>(n: usize, again: bool, context: &Context) -> B
         for _ in 0..units {
             let erased = if *again { drain(set, keys) } else { 0 };
             let inserted = fill(set, keys);
+            // The checksum covers the numbers of erased, of inserted and of remaining keys.
             sum = mix(sum, erased << 40 ^ inserted << 20 ^ set.len as u64);
             if !*again {
                 set.clear();
