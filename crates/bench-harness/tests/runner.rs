@@ -95,6 +95,7 @@ fn a_process_counts_the_requests_of_contenders_without_refusals_too() {
         target_ns: 1e6,
         seed: 1,
         chance: 1,
+        lane: 0,
         document: None,
         document_length: 1000,
         corpus: None,

@@ -58,11 +58,9 @@ pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
     let entries = job.contenders.iter().map(find).collect::<io::Result<Vec<Entry>>>()?;
 
     let mut cpus = os::cpus();
-    if let Mode::Alone(order) = &job.mode {
-        // Processes that run at the same time are spread over the processors.
-        let turn = order.lane % cpus.len().max(1);
-        cpus.rotate_right(turn);
-    }
+    // Processes that run at the same time are spread over the processors.
+    let turn = job.lane % cpus.len().max(1);
+    cpus.rotate_right(turn);
     if let Some(&cpu) = cpus.last() {
         os::pin(cpu);
     }

@@ -101,9 +101,7 @@ fn alone(
     }
     let done = in_lanes(lanes.min(jobs.len()), jobs, |lane, mut job| {
         job.marker = plan.scratch.join(format!("turn-{lane}"));
-        if let Mode::Alone(order) = &mut job.mode {
-            order.lane = lane;
-        }
+        job.lane = lane;
         Ok((child(&job)?, job))
     })?;
     for (answer, job) in done {
@@ -165,6 +163,7 @@ fn job(plan: &RunPlan, outcome: &WorkloadOutcome, mode: Mode, (process, budget):
         workload: outcome.spec.id.clone(),
         contenders: running(outcome),
         process,
+        lane: 0,
         rounds: plan.rounds,
         units: outcome.measured.size.map(|size| size.units),
         target_ns: plan.target.as_secs_f64() * 1e9,

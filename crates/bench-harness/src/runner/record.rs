@@ -37,6 +37,8 @@ pub struct Job {
     pub contenders: Vec<String>,
     /// The number of the process in the plan, counted from 0.
     pub process: u32,
+    /// The index of the process among those that run at the same time. It selects the processor.
+    pub lane: usize,
     /// The number of rounds, without the warm-up.
     pub rounds: u32,
     /// The time budget of the process, in nanoseconds. The child runs fewer rounds if that many

@@ -46,8 +46,6 @@ pub struct AloneOrder {
     pub after: Option<AfterBurst>,
     /// The last moment after the burst at which memory is read, in seconds.
     pub until: f64,
-    /// The index of the process among those that run at the same time. It selects the processor.
-    pub lane: usize,
 }
 
 /// The memory at a moment.

@@ -266,7 +266,7 @@ mod tests {
             sources: Sources::new(None).into(),
             second_cpu: None,
         };
-        let order = AloneOrder { units: 1200, after: None, until: 0.0, lane: 0 };
+        let order = AloneOrder { units: 1200, after: None, until: 0.0 };
         let aged = || cell::<System>(&context).alone(&order).expect("the system reports resident memory");
         let figures = aged();
         let at: Vec<f64> = figures.held.iter().map(|held| held.at).collect();

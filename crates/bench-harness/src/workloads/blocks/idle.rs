@@ -306,7 +306,7 @@ mod tests {
     const ENDS: [BurstEnd; 4] = [BurstEnd::Local, BurstEnd::Remote, BurstEnd::Reverse, BurstEnd::Survivors];
 
     fn order(after: AfterBurst) -> AloneOrder {
-        AloneOrder { units: (32 << 20) / u64::from(MEAN), after: Some(after), until: 0.03, lane: 0 }
+        AloneOrder { units: (32 << 20) / u64::from(MEAN), after: Some(after), until: 0.03 }
     }
 
     /// This test reads the resident memory of the process, so it runs in a process without other
@@ -337,7 +337,7 @@ mod tests {
         for end in ENDS {
             let units = 10_000;
             let sum = |after| {
-                let order = AloneOrder { units, after: Some(after), until: 0.0, lane: 0 };
+                let order = AloneOrder { units, after: Some(after), until: 0.0 };
                 cell::<System>(end, &context()).alone(&order).map(|figures| figures.checksum)
             };
             assert_eq!(sum(AfterBurst::Asleep), sum(AfterBurst::Working));

@@ -25,12 +25,12 @@ impl WorkloadSpec {
             Workload::Idle(_) => {
                 let (mib, until) = if full { (256, 10.0) } else { (64, 1.0) };
                 let units = (mib << 20) / u64::from(MEAN);
-                let order = |after| AloneOrder { units, after: Some(after), until, lane: 0 };
+                let order = |after| AloneOrder { units, after: Some(after), until };
                 [AfterBurst::Asleep, AfterBurst::Working].map(order).to_vec()
             }
             Workload::Ageing => {
                 let units = if full { 2_000_000 } else { 250_000 };
-                vec![AloneOrder { units, after: None, until: 0.0, lane: 0 }]
+                vec![AloneOrder { units, after: None, until: 0.0 }]
             }
             _ => Vec::new(),
         }
