@@ -94,7 +94,6 @@ fn a_process_counts_the_requests_of_contenders_without_refusals_too() {
         units: Some(10),
         target_ns: 1e6,
         seed: 1,
-        chance: 1,
         lane: 0,
         document: None,
         document_length: 1000,

@@ -12,6 +12,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::iterators::IterationValue;
 use rand::seq::SliceRandom;
 
+use super::process::chance;
 use super::record::{
     AloneRun, Checked, Job, Latencies, Measurements, Mode, PeakMemory, RefusalCount, SampleSize, TimedSample,
 };
@@ -152,7 +153,7 @@ impl Child<'_> {
 
     /// Takes samples in rounds, and adds them to `found`.
     fn time(&self, turn: &mut TurnNote, found: &mut Measurements) -> io::Result<()> {
-        let mut rng = stream(self.job.chance, 6);
+        let mut rng = stream(chance(), 6);
         // The order of set-up decides where each contender's memory lies, so each process draws its
         // own order.
         let mut set_up: Vec<usize> = (0..self.entries.len()).collect();

@@ -1,11 +1,9 @@
 //! The parent process: starts children, reads their answers, and records the death of a child as a
 //! contender's state.
 
-use core::hash::BuildHasher;
 use core::time::Duration;
-use std::hash::RandomState;
 use std::time::Instant;
-use std::{env, fs, io};
+use std::{fs, io};
 
 use ephemera_measure::lanes::in_lanes;
 
@@ -151,12 +149,6 @@ fn running(outcome: &WorkloadOutcome) -> Vec<String> {
     outcome.states.iter().filter(|(_, state)| state.ran()).map(|(key, _)| key.clone()).collect()
 }
 
-/// Returns a random number that does not depend on the seed. Two runs with the same seed do the
-/// same operations, but in differently placed memory.
-fn chance() -> u64 {
-    RandomState::new().hash_one(env::args_os().len())
-}
-
 fn job(plan: &RunPlan, outcome: &WorkloadOutcome, mode: Mode, (process, budget): (u32, Duration)) -> Job {
     Job {
         mode,
@@ -169,7 +161,6 @@ fn job(plan: &RunPlan, outcome: &WorkloadOutcome, mode: Mode, (process, budget):
         target_ns: plan.target.as_secs_f64() * 1e9,
         budget_ns: budget.as_secs_f64() * 1e9,
         seed: plan.seed,
-        chance: chance(),
         document: plan.document.clone(),
         document_length: plan.document_length,
         corpus: plan.corpus.clone(),

@@ -1,18 +1,23 @@
 //! Starts one measuring process, reads its answer, and describes how it died.
 
+use core::hash::BuildHasher;
 use core::time::Duration;
+use std::hash::RandomState;
 use std::io::{self, Read};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::{env, fs, thread};
 
-use rand::RngExt;
-
 use super::record::{Job, Measurements};
-use crate::workloads::draws::stream;
 
 /// The time after which the parent considers a child hung and kills it.
 const LIMIT: Duration = Duration::from_secs(180);
+
+/// Returns a random number that does not depend on the seed. Two runs with the same seed do the
+/// same operations, but in differently placed memory.
+pub(super) fn chance() -> u64 {
+    RandomState::new().hash_one(env::args_os().len())
+}
 
 /// Runs one child. Returns its measurements, or a text that says how it died or why its answer
 /// cannot be read.
@@ -26,7 +31,7 @@ pub(super) fn child(job: &Job) -> io::Result<Result<Measurements, String>> {
     let orders = serde_json::to_string(job).map_err(|error| unrun(error.into()))?;
     // The length of the environment shifts the stack, and so determines which variables share a
     // cache line or a page. Each child gets a random length.
-    let padding = stream(job.chance, 7).random_range(0..4096_u64) as usize;
+    let padding = chance() as usize % 4096;
     let mut child = Command::new(env::current_exe().map_err(unrun)?)
         .arg("--child")
         .arg(orders)

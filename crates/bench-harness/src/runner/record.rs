@@ -51,9 +51,6 @@ pub struct Job {
     pub target_ns: f64,
     /// The seed of the tables, the same for all processes.
     pub seed: u64,
-    /// The seed of the order of the contenders and of the length of the environment, different in
-    /// each child and each run.
-    pub chance: u64,
     /// The file with the text of R1, if there is one.
     pub document: Option<PathBuf>,
     /// The minimum length, in bytes, of the text that is generated for R1 if there is no file.
