@@ -134,9 +134,7 @@ pub(crate) trait Contender: Sized + 'static {
 
     /// Announces the largest number of bytes that will be live at once. Only the allocator that
     /// does nothing uses this number.
-    fn expect_live(&mut self, bytes: usize) {
-        let _ = bytes;
-    }
+    fn expect_live(&mut self, _bytes: usize) {}
 }
 
 /// A contender that several pools or threads share.

@@ -48,9 +48,7 @@ pub(crate) unsafe trait RawPool<T>: Sized + 'static {
 
     /// Announces the largest number of values that will be live at once. Only the pool that does
     /// nothing uses this number.
-    fn expect_live(&mut self, values: usize) {
-        let _ = values;
-    }
+    fn expect_live(&mut self, _values: usize) {}
 
     /// Puts a value into the pool for a workload, and hides the handle from the optimiser.
     ///

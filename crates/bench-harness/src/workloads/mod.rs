@@ -63,15 +63,13 @@ pub trait Cell {
     /// Measures latencies and returns them in nanoseconds. A server answers requests under `load`.
     /// Other workloads run unit after unit for the length of `load`. Returns `None` if the
     /// latencies of the workload are not measured.
-    fn latencies(&mut self, load: &Load) -> Option<Histogram<u64>> {
-        let _ = load;
+    fn latencies(&mut self, _load: &Load) -> Option<Histogram<u64>> {
         None
     }
 
     /// Does the work of `order` in a process without other contenders. Returns `None` if the
     /// workload has rounds, or if the system does not report resident memory.
-    fn alone(&mut self, order: &AloneOrder) -> Option<AloneFigures> {
-        let _ = order;
+    fn alone(&mut self, _order: &AloneOrder) -> Option<AloneFigures> {
         None
     }
 }
