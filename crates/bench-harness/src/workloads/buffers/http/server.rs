@@ -17,14 +17,10 @@ const BLANK: &[u8; 4] = b"\r\n\r\n";
 pub(super) const HEAD: usize = 44;
 
 /// Returns the head of an answer, padded to a fixed length.
-pub(super) fn head(mut length: usize) -> [u8; HEAD] {
-    let mut head = *b"HTTP/1.1 200 OK\r\nContent-Length:       0\r\n\r\n";
-    let mut at = HEAD - BLANK.len() - 1;
-    while length > 0 {
-        head[at] = b'0' + (length % 10) as u8;
-        length /= 10;
-        at -= 1;
-    }
+pub(super) fn head(length: usize) -> [u8; HEAD] {
+    let mut head = [0; HEAD];
+    // A slice of the array does not fail: the length of a page has at most seven digits.
+    let _ = write!(&mut head[..], "HTTP/1.1 200 OK\r\nContent-Length: {length:7}\r\n\r\n");
     head
 }
 
