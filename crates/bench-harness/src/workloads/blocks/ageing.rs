@@ -134,17 +134,6 @@ fn centre(share: f64) -> u64 {
 }
 
 impl<C: Contender> AgeingCell<C> {
-    fn new(context: &Context) -> Self {
-        Self {
-            cache: Vec::with_capacity(ENTRIES),
-            garbage: Vec::with_capacity(HEAVY),
-            sizes: draws::geometric(context.seed, 1024),
-            size_at: 0,
-            rng: stream(context.seed, 15),
-            heap: AgeingHeap { alloc: C::create(), clock: None, ops: 0, live: 0, peak_live: 0, sum: 0 },
-        }
-    }
-
     /// Draws the size of an entry, between half of the centre and one and a half times the centre.
     fn entry(&mut self, centre: u64) -> u16 {
         (centre / 2 + self.rng.random_range(0..centre)) as u16
@@ -248,7 +237,14 @@ impl<C: Contender> Drop for AgeingCell<C> {
 
 /// Builds a cell whose cache is empty until its first run.
 pub(crate) fn cell<C: Contender>(context: &Context) -> Box<dyn Cell> {
-    Box::new(AgeingCell::<C>::new(context))
+    Box::new(AgeingCell::<C> {
+        cache: Vec::with_capacity(ENTRIES),
+        garbage: Vec::with_capacity(HEAVY),
+        sizes: draws::geometric(context.seed, 1024),
+        size_at: 0,
+        rng: stream(context.seed, 15),
+        heap: AgeingHeap { alloc: C::create(), clock: None, ops: 0, live: 0, peak_live: 0, sum: 0 },
+    })
 }
 
 #[cfg(test)]

@@ -154,26 +154,6 @@ fn locked<C: Contender>(burst: &SharedBurst<C>) -> MutexGuard<'_, Travelling<Bur
 }
 
 impl<C: Contender> BurstCell<C> {
-    fn new(end: BurstEnd, context: &Context) -> Self {
-        let sizes = draws::uniform(context.seed, SIZES.0, SIZES.1);
-        let burst = Burst { blocks: Vec::new(), sizes, worked: 0, alloc: C::create() };
-        let burst = Arc::new(Mutex::new(Travelling(burst)));
-        let theirs = Arc::clone(&burst);
-        let other = (end != BurstEnd::Local).then(|| {
-            Mate::new(context.second_cpu, move || {
-                move |order| {
-                    let burst = &mut locked(&theirs).0;
-                    if order == FREE {
-                        return burst.free(end);
-                    }
-                    burst.work(Instant::now() + Duration::from_millis(order));
-                    0
-                }
-            })
-        });
-        Self { other, end, burst }
-    }
-
     /// Frees the burst on the thread that the variant of [`BurstEnd`] names, and returns a
     /// checksum.
     fn free(&self) -> u64 {
@@ -240,7 +220,23 @@ impl<C: Contender> Cell for BurstCell<C> {
 
 /// Builds a cell whose bursts are freed as `end` says.
 pub(crate) fn cell<C: Contender>(end: BurstEnd, context: &Context) -> Box<dyn Cell> {
-    Box::new(BurstCell::<C>::new(end, context))
+    let sizes = draws::uniform(context.seed, SIZES.0, SIZES.1);
+    let burst = Burst { blocks: Vec::new(), sizes, worked: 0, alloc: C::create() };
+    let burst = Arc::new(Mutex::new(Travelling(burst)));
+    let theirs = Arc::clone(&burst);
+    let other = (end != BurstEnd::Local).then(|| {
+        Mate::new(context.second_cpu, move || {
+            move |order| {
+                let burst = &mut locked(&theirs).0;
+                if order == FREE {
+                    return burst.free(end);
+                }
+                burst.work(Instant::now() + Duration::from_millis(order));
+                0
+            }
+        })
+    });
+    Box::new(BurstCell { other, end, burst })
 }
 
 #[cfg(test)]
