@@ -205,12 +205,13 @@ impl<C: Contender> Cell for BurstCell<C> {
         let first = grown();
         let live = locked(&self.burst).0.live();
         for at in MOMENTS.into_iter().filter(|&at| at <= order.until) {
-            if at == 0.0 {
-                held.push(HeldAt { at, taken: first, live });
+            let taken = if at == 0.0 {
+                first
             } else {
                 self.pass(ended + Duration::from_secs_f64(at), after);
-                held.push(HeldAt { at, taken: grown(), live });
-            }
+                grown()
+            };
+            held.push(HeldAt { at, taken, live });
         }
         let checksum = mix(mix(sum, self.clear()), order.units);
         let seconds = (ended - begun).as_secs_f64();
