@@ -60,7 +60,7 @@ pub fn run(
             StepWork::Alone => {
                 let orders = outcome.spec.alone_orders(plan.isolated);
                 let modes: Vec<Mode> = orders.into_iter().map(Mode::Alone).collect();
-                alone(plan, outcome, plan.lanes(&outcome.spec), &modes, &[ALWAYS[TWIN]])?;
+                alone(plan, outcome, outcome.spec.lanes(plan.isolated), &modes, &[ALWAYS[TWIN]])?;
             }
             // Leave out the allocator that does nothing, whose memory is only its own buffer, and
             // the reference's second entry, which takes as much memory as the reference.

@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use crate::card::ContenderClass;
 use crate::contenders::Entry;
-use crate::os;
 use crate::workloads::WorkloadSpec;
 
 /// An estimate of the time that a child with one contender takes outside of its samples: its start,
@@ -82,11 +81,6 @@ impl RunPlan {
         self.entries.iter().filter(move |entry| entry.class == class)
     }
 
-    /// Returns the number of processes of a workload without rounds that run at the same time.
-    pub(super) fn lanes(&self, spec: &WorkloadSpec) -> usize {
-        spec.lanes(self.isolated, os::cpus().len())
-    }
-
     /// Returns all steps in order. Steps that cannot be shortened come early, so that the clock can
     /// shorten the later steps by the time that the early ones take. Workloads without rounds come
     /// last, and their time is separate. The processes of a workload are spread over the run, so a
@@ -122,7 +116,7 @@ impl RunPlan {
         let each = match work {
             StepWork::Alone => {
                 let processes = contenders * spec.alone_orders(self.isolated).len() as u32;
-                let turns = processes.div_ceil(self.lanes(spec) as u32);
+                let turns = processes.div_ceil(spec.lanes(self.isolated) as u32);
                 return CHILD + spec.alone_time(self.isolated) * turns;
             }
             StepWork::Time(0) if self.isolated => CHILD + self.target * self.rounds,

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::{Workload, WorkloadSpec};
+use crate::os;
 use crate::workloads::alone::{AfterBurst, AloneOrder};
 use crate::workloads::blocks::idle::MEAN;
 
@@ -39,16 +40,16 @@ impl WorkloadSpec {
     /// Returns the largest number of processes that measure at the same time. The processes of S12
     /// mostly sleep, so up to 16 of them run at a time if there is enough memory for their bursts.
     /// Each process of S13 has its own processor, and a full run has one process at a time.
-    pub fn lanes(&self, full: bool, cpus: usize) -> usize {
+    pub fn lanes(&self, full: bool) -> usize {
         const MOST: u64 = 16;
         match self.workload {
             Workload::Idle(_) => {
                 let burst = self.alone_orders(full).first().map_or(1, |order| order.units * u64::from(MEAN));
-                let room = ephemera_measure::os::available().map_or(MOST, |bytes| bytes / (2 * burst));
+                let room = os::available().map_or(MOST, |bytes| bytes / (2 * burst));
                 room.clamp(1, MOST) as usize
             }
             _ if full => 1,
-            _ => cpus.clamp(1, 2),
+            _ => os::cpus().len().clamp(1, 2),
         }
     }
 
