@@ -63,8 +63,8 @@ pub(crate) struct RunnerArguments {
     #[arg(long, conflicts_with = "smoke")]
     pub(crate) icount: bool,
     /// Run a counted process: `--icount` passes this to its own processes
-    #[arg(long, hide = true, num_args = 4)]
-    pub(crate) region: Vec<String>,
+    #[arg(long, hide = true)]
+    pub(crate) region: Option<String>,
     /// Run every workload once over every contender and compare checksums, without figures
     #[arg(long)]
     pub(crate) smoke: bool,

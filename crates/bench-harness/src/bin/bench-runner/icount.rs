@@ -149,7 +149,8 @@ fn count(spec: &WorkloadSpec, contender: &str, seed: u64, file: &Path) -> Result
         .arg(format!("--dump-after={REGION}"))
         .arg(format!("--callgrind-out-file={}", path.replace('%', "%%")))
         .arg(Path::new(".").join(name))
-        .args(["--region", &spec.id, contender, &units.to_string(), &seed.to_string()])
+        .arg("--region")
+        .arg(serde_json::to_string(&(&spec.id, contender, units, seed))?)
         .current_dir(directory)
         .output()
         .map_err(not_there)?;
@@ -187,14 +188,11 @@ fn totals(text: &str) -> Option<u64> {
 }
 
 /// Does the work of the measured process, and prints the number of operations per unit. The
-/// arguments are a workload, a contender, a number of units and the seed.
-pub(crate) fn region(arguments: &[String]) -> Result<(), Box<dyn Error>> {
-    let [workload, contender, units, seed] = arguments else {
-        return Err("--region takes a workload, a contender, units and a seed".into());
-    };
-    let (units, seed): (u64, u64) = (units.parse()?, seed.parse()?);
+/// argument has a workload, a contender, a number of units and the seed, as JSON.
+pub(crate) fn region(argument: &str) -> Result<(), Box<dyn Error>> {
+    let (workload, contender, units, seed): (String, String, u64, u64) = serde_json::from_str(argument)?;
     let specs = bench_harness::workloads::catalogue();
-    let spec = specs.iter().find(|spec| spec.id == *workload).ok_or("no such workload")?;
+    let spec = specs.iter().find(|spec| spec.id == workload).ok_or("no such workload")?;
     let entry = contenders::of(spec.class).into_iter().find(|entry| entry.key == contender);
     let entry = entry.ok_or("no such contender")?;
     let context = Context {

@@ -43,8 +43,8 @@ impl RunnerArguments {
             runner::serve(&serde_json::from_str(job)?, &mut BufWriter::new(stdout().lock()))?;
             return Ok(true);
         }
-        if !self.region.is_empty() {
-            icount::region(&self.region)?;
+        if let Some(region) = &self.region {
+            icount::region(region)?;
             return Ok(true);
         }
         if self.list {
