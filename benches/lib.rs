@@ -35,7 +35,7 @@ fn all(class: ContenderClass, criterion: &mut Criterion) {
     let chosen = |spec: &WorkloadSpec| spec.scale == Scale::Quick && spec.class == class && !spec.is_alone();
     let specs: Vec<_> = catalogue().into_iter().filter(chosen).collect();
     let document = if specs.iter().any(|spec| spec.parses()) {
-        Document::load(Document::find().as_deref(), seed)
+        Document::load(Document::find().as_deref(), seed, Document::LENGTH)
     } else {
         Document::generated(seed, 1000)
     };

@@ -68,12 +68,10 @@ pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
     // The child reads the input of the workload before it measures time or memory.
     let sources = Sources::new(job.corpus.as_deref());
     sources.prepare(&spec, job.seed);
-    let document = match &job.document {
-        // Only R1 reads the document, so every other workload gets a short one.
-        _ if !spec.parses() => Document::generated(job.seed, 1000),
-        Some(path) => Document::load(Some(path), job.seed),
-        None => Document::generated(job.seed, job.document_length),
-    };
+    // Only R1 reads the document, so every other workload gets a short one.
+    let read = job.document.as_deref().filter(|_| spec.parses());
+    let length = if spec.parses() { job.document_length } else { 1000 };
+    let document = Document::load(read, job.seed, length);
     let child = Child {
         spec: &spec,
         entries: &entries,

@@ -145,7 +145,7 @@ impl RunnerArguments {
             first_at_once: !self.full,
             seed: self.seed,
             document: if self.smoke { None } else { Document::find() },
-            document_length: if self.smoke { 200_000 } else { 5_000_000 },
+            document_length: if self.smoke { 200_000 } else { Document::LENGTH },
             corpus: if self.smoke { None } else { Corpus::find() },
             scratch,
         })

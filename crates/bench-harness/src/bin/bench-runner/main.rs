@@ -119,7 +119,7 @@ impl RunnerArguments {
         // CPU mask of the thread that starts them.
         let calibration = std::thread::scope(|scope| scope.spawn(Calibration::run).join());
         let calibration = calibration.map_err(|_panic| "the calibration panicked")?;
-        let document = Document::load(plan.document.as_deref(), plan.seed);
+        let document = Document::load(plan.document.as_deref(), plan.seed, plan.document_length);
         let mut report = BenchReport {
             mode: if self.full { "full" } else { "quick" }.to_owned(),
             seed: plan.seed,

@@ -13,8 +13,6 @@ use crate::workloads::{FINGERPRINT, fingerprint};
 
 /// The path of the real document below a toolchain's root.
 const REAL: &str = "lib/rustlib/src/rust/library/stdarch/intrinsics_data/arm_intrinsics.json";
-/// The minimum length of the generated document, in bytes.
-const GENERATED: usize = 5_000_000;
 
 /// A JSON text and its origin.
 #[derive(Debug)]
@@ -28,6 +26,9 @@ pub struct Document {
 }
 
 impl Document {
+    /// The minimum length, in bytes, of a document that stands in for the real one.
+    pub const LENGTH: usize = 5_000_000;
+
     /// Looks for the real document below all installed toolchains. Returns the path of the longest
     /// one, because some releases have a shortened file, or `None` if there is none.
     pub fn find() -> Option<PathBuf> {
@@ -35,13 +36,14 @@ impl Document {
         toolchains().iter().map(|root| root.join(REAL)).filter(|path| path.is_file()).max_by_key(length)
     }
 
-    /// Reads the document at `path`. Generates one if the file is missing or is not JSON.
-    pub fn load(path: Option<&Path>, seed: u64) -> Self {
+    /// Reads the document at `path`. Generates one of at least `length` bytes if the file is
+    /// missing or is not JSON.
+    pub fn load(path: Option<&Path>, seed: u64, length: usize) -> Self {
         let real = path.and_then(|path| std::fs::read(path).ok()).and_then(|text| {
             let origin = format!("arm_intrinsics.json of rust-src, {} bytes", text.len());
             Self::new(text, origin)
         });
-        real.unwrap_or_else(|| Self::generated(seed, GENERATED))
+        real.unwrap_or_else(|| Self::generated(seed, length))
     }
 
     /// Generates a document of at least `length` bytes.
@@ -172,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_no_json_is_replaced_by_the_generated_document() {
-        let document = Document::load(Some(Path::new(file!())), 1);
+        let document = Document::load(Some(Path::new(file!())), 1, 1000);
         assert!(document.origin.starts_with("generated"), "{}", document.origin);
     }
 }
