@@ -36,10 +36,9 @@ pub struct RunPlan {
     pub latencies: Duration,
     /// Whether a separate process checks each contender before the contender shares a process with
     /// the others. Only a full run sets this flag, so the flag also selects the amount of work of
-    /// the workloads without rounds.
+    /// the workloads without rounds. In any other run, all steps of the first workload come first,
+    /// which lets its table appear early.
     pub isolated: bool,
-    /// Whether all steps of the first workload come first, which lets its table appear early.
-    pub first_at_once: bool,
     /// The seed of the workloads' tables. The same seed gives the same operations.
     pub seed: u64,
     /// The file with the text of R1, if there is one.
@@ -85,7 +84,7 @@ impl RunPlan {
     /// shorten the later steps by the time that the early ones take. Workloads without rounds come
     /// last, and their time is separate. The processes of a workload are spread over the run, so a
     /// short period of other load on the host usually affects only one process of each workload. If
-    /// `first_at_once` is set, the steps of the first workload come before all others. A smoke run
+    /// `isolated` is not set, the steps of the first workload come before all others. A smoke run
     /// has only one check for each workload, in the order of the plan.
     pub(super) fn steps(&self) -> Vec<RunStep> {
         let all = |work: StepWork, wanted: fn(&WorkloadSpec) -> bool| {
@@ -103,7 +102,7 @@ impl RunPlan {
             steps.extend(all(StepWork::Time(process), timed));
         }
         steps.extend(all(StepWork::Alone, WorkloadSpec::is_alone));
-        if self.first_at_once {
+        if !self.isolated {
             // The sort is stable, so the other steps keep their order.
             steps.sort_by_key(|step| step.spec > 0);
         }
@@ -207,7 +206,6 @@ mod tests {
             total: 60 * SECOND,
             latencies: SECOND,
             isolated: true,
-            first_at_once: false,
             seed: 1,
             document: None,
             document_length: 1000,
@@ -232,10 +230,16 @@ mod tests {
         let alone = steps.iter().rev().take_while(|step| step.work == StepWork::Alone).count();
         assert_eq!(alone, plan.specs.len() - timed, "workloads without rounds come last");
         assert!(steps.iter().all(|step| step.weight > Duration::ZERO));
-        let at_once = RunPlan { first_at_once: true, ..plan.clone() }.steps();
+        let at_once = RunPlan { isolated: false, ..plan.clone() }.steps();
         let first = at_once.iter().take_while(|step| step.spec == 0).count();
         assert!(first >= 3 && at_once[first..].iter().all(|step| step.spec > 0));
-        assert_eq!(at_once[first..][..timed - 1], steps[1..timed], "the others keep their order");
+        let works =
+            |steps: &[RunStep]| -> Vec<_> { steps.iter().map(|step| (step.spec, step.work)).collect() };
+        assert_eq!(
+            works(&at_once[first..][..timed - 1]),
+            works(&steps[1..timed]),
+            "the others keep their order"
+        );
         assert_eq!(at_once.len(), steps.len());
     }
 

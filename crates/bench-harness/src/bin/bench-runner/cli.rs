@@ -142,7 +142,6 @@ impl RunnerArguments {
             total,
             latencies: Duration::from_millis(if self.full { 4000 } else { 300 }),
             isolated: self.full,
-            first_at_once: !self.full,
             seed: self.seed,
             document: if self.smoke { None } else { Document::find() },
             document_length: if self.smoke { 200_000 } else { Document::LENGTH },
