@@ -241,22 +241,12 @@ impl Comparison {
         self.missing.push(format!("{} {key}: {what}", table.spec.id));
     }
 
-    /// Returns the title of the comparison: the earlier commit, and the numbers of rows that are
-    /// faster and slower.
-    fn title(&self) -> String {
-        let count = |word| self.changes.iter().filter(|change| change.verdict == word).count();
-        let (faster, slower) = (count(Verdict::Faster), count(Verdict::Slower));
-        format!(
-            "Against commit {}: {} rows, {faster} faster, {slower} slower",
-            self.commit,
-            self.changes.len()
-        )
-    }
-
     /// Returns the values of the comparison for the templates.
     pub(super) fn shown(&self) -> Value {
+        let count = |word| self.changes.iter().filter(|change| change.verdict == word).count();
+        let (rows, faster, slower) = (self.changes.len(), count(Verdict::Faster), count(Verdict::Slower));
         json!({
-            "title": self.title(),
+            "title": format!("Against commit {}: {rows} rows, {faster} faster, {slower} slower", self.commit),
             "differs": self.differs,
             "grid": columns(&COLUMNS, &self.changes),
             "missing": self.missing,
