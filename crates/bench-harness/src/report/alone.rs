@@ -12,7 +12,7 @@ use crate::workloads::{AfterBurst, AloneFigures, SHOWN};
 
 /// The largest growth of the resident memory, in bytes, with which a contender counts as having
 /// returned its memory one second after the burst.
-pub const RETURNED: u64 = 8 << 20;
+const RETURNED: u64 = 8 << 20;
 
 impl ReportRow {
     /// Returns the run whose threads did `after` after the burst, or `None` if no such run was

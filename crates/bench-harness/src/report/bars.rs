@@ -98,14 +98,14 @@ pub fn bars() -> Vec<Bar> {
     serde_json::from_str(include_str!("bars.json")).expect("rows of bars")
 }
 
-/// Returns each bar whose workload was run, with its measured value. The bars on ratios precede
-/// those on memory.
-pub fn judge(bars: &[Bar], outcomes: &[WorkloadOutcome], seed: u64) -> Vec<Bar> {
+/// Returns each bar of [`bars`] whose workload was run, with its measured value. The bars on ratios
+/// precede those on memory.
+pub fn judge(outcomes: &[WorkloadOutcome], seed: u64) -> Vec<Bar> {
     let mut judged = Vec::new();
     for outcome in outcomes {
         let rounds = Rounds::new(&outcome.measured.samples, ALWAYS[VOID], seed);
         let ran = |key: &str| outcome.states.get(key).is_some_and(|state| state.ran());
-        for mut bar in bars.iter().filter(|bar| bar.workload == outcome.spec.id).cloned() {
+        for mut bar in bars().into_iter().filter(|bar| bar.workload == outcome.spec.id) {
             let of = bar.of;
             match &mut bar.limit {
                 BarLimit::Ratio { to, net, measured, .. } => {
@@ -179,7 +179,7 @@ mod tests {
             Bar { limit, ..bars()[0].clone() }.met()
         };
         assert_eq!((judged(1.4), judged(1.41)), (Some(true), Some(false)));
-        assert_eq!(judge(&bars(), &[], 1).len(), 0);
+        assert_eq!(judge(&[], 1).len(), 0);
     }
 
     #[test]

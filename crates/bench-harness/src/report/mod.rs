@@ -14,7 +14,6 @@ mod scaling;
 mod svg;
 mod text;
 
-pub use self::alone::RETURNED;
 pub use self::bars::{Bar, BarLimit, JUDGED_AT, bars, judge};
 pub use self::html::html;
 pub use self::json::{summary, write_samples};

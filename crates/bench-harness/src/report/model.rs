@@ -1,6 +1,6 @@
 //! The model of a report: its tables as data.
 
-use super::bars::{Bar, bars, judge};
+use super::bars::{Bar, judge};
 use super::pairs::Rounds;
 use crate::calibrate::Calibration;
 use crate::contenders::{ALWAYS, Entry, REFERENCE, TWIN, VOID};
@@ -217,7 +217,7 @@ impl BenchReport {
 
     /// Evaluates the bars on all outcomes.
     pub fn judge(&mut self, outcomes: &[WorkloadOutcome]) {
-        self.bars = judge(&bars(), outcomes, self.seed);
+        self.bars = judge(outcomes, self.seed);
     }
 }
 
