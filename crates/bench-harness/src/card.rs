@@ -71,15 +71,6 @@ impl Caps {
     pub const ARENA: Self = Self { free_individually: false, ..Self::LOCAL };
 }
 
-/// How a contender's memory is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemoryBy {
-    /// The backing allocator counts the bytes.
-    Backing,
-    /// A separate process reads the peak of its own resident set.
-    HighWater,
-}
-
 /// A contender's card: what the runner and the tables state about the contender.
 #[derive(Clone, Copy, Debug)]
 pub struct Info {
@@ -90,8 +81,9 @@ pub struct Info {
     pub version: &'static str,
     /// The capabilities of the contender.
     pub caps: Caps,
-    /// How the contender's memory is measured.
-    pub memory: MemoryBy,
+    /// Whether the contender's backing allocator counts its memory. If not, a separate process
+    /// reads the peak of its own resident set.
+    pub counted: bool,
     /// A note about the contender for readers of a table.
     pub notes: &'static str,
 }
@@ -104,16 +96,6 @@ impl Info {
         caps: Caps,
         notes: &'static str,
     ) -> Self {
-        Self { name, version, caps, memory: MemoryBy::HighWater, notes }
-    }
-
-    /// Returns the card of a contender whose memory its backing allocator counts.
-    pub(crate) const fn counted(
-        name: &'static str,
-        version: &'static str,
-        caps: Caps,
-        notes: &'static str,
-    ) -> Self {
-        Self { memory: MemoryBy::Backing, ..Self::new(name, version, caps, notes) }
+        Self { name, version, caps, counted: false, notes }
     }
 }

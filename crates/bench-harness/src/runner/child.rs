@@ -16,7 +16,6 @@ use super::process::chance;
 use super::record::{
     AloneRun, Checked, Job, Latencies, Measurements, Mode, PeakMemory, RefusalCount, SampleSize, TimedSample,
 };
-use crate::card::MemoryBy;
 use crate::contenders::{self, ALWAYS, Entry, REFERENCE};
 use crate::tally::watch;
 use crate::workloads::blocks::json::Document;
@@ -305,7 +304,7 @@ impl Child<'_> {
         os::trim();
         os::reset_peak();
         let resident = os::resident();
-        let exact = entry.info.memory == MemoryBy::Backing;
+        let exact = entry.info.counted;
         let grown = move |to: Option<u64>| to.zip(resident).map(|(to, from)| to.saturating_sub(from));
         if self.spec.shows_memory_over_time()
             && let Some(asked) = self.spec.asked(self.spec.memory_units)

@@ -128,7 +128,7 @@ mod tests {
     use core::cell::Cell;
 
     use super::*;
-    use crate::card::{Caps, Info, MemoryBy};
+    use crate::card::{Caps, Info};
     use crate::contenders::blocks::Api02;
 
     thread_local! {
@@ -155,8 +155,7 @@ mod tests {
     }
 
     impl Contender for Noted {
-        const INFO: Info =
-            Info { name: "", version: "", caps: Caps::GENERAL, memory: MemoryBy::HighWater, notes: "" };
+        const INFO: Info = Info::new("", "", Caps::GENERAL, "");
         type Metered = Self;
         type Backing = Self;
         type Ref<'a> = Api02<Self>;

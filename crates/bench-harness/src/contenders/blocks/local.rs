@@ -25,7 +25,7 @@ macro_rules! local {
         pub(crate) struct $name<$backing: $bound + Clone = $usual>($alloc);
 
         impl<$backing: $bound + Clone + Default + 'static> Contender for $name<$backing> {
-            const INFO: Info = $info;
+            const INFO: Info = Info { counted: true, ..$info };
             type Metered = $name<CountingBacking>;
             type Backing = System;
             type Ref<'a> = $adapter<&'a $alloc>;
@@ -47,12 +47,12 @@ macro_rules! local {
 
 local! {
     OurRing<A: Allocator = Global> = ring_alloc::RingAlloc<A>, ring_alloc::RingAlloc::new_in, Api02,
-    Info::counted("RingAlloc", env!("EPHEMERA_VERSION_RING_ALLOC"), Caps::LOCAL, "one thread")
+    Info::new("RingAlloc", env!("EPHEMERA_VERSION_RING_ALLOC"), Caps::LOCAL, "one thread")
 }
 local! {
     UpstreamRing<A: Allocator = Global> =
         upstream_ring_alloc::RingAlloc<A>, upstream_ring_alloc::RingAlloc::new_in, Api02,
-    Info::counted(
+    Info::new(
         "upstream RingAlloc",
         env!("EPHEMERA_VERSION_UPSTREAM_RING_ALLOC"),
         Caps::LOCAL,
@@ -63,7 +63,7 @@ local! {
     /// bump-scope with its default settings. It can reuse the last block once that block is freed.
     BumpScope<A: Allocator = Global> =
         bump_scope::Bump<Compat<A>>, |backing| bump_scope::Bump::new_in(Compat(backing)), Api02,
-    Info::counted("bump-scope", env!("EPHEMERA_VERSION_BUMP_SCOPE"), Caps::ARENA, "reuses only its last block; reset"),
+    Info::new("bump-scope", env!("EPHEMERA_VERSION_BUMP_SCOPE"), Caps::ARENA, "reuses only its last block; reset"),
     reset
 }
 local! {
@@ -71,14 +71,14 @@ local! {
     /// is at the end of the last block. The two never match, so this contender does not reuse any
     /// block before a reset.
     Blink<A: v04::Allocator = v04::Global> = BlinkAlloc<A>, BlinkAlloc::new_in, Api04,
-    Info::counted("blink-alloc", env!("EPHEMERA_VERSION_BLINK_ALLOC"), Caps::ARENA, "reuses no single block; reset"),
+    Info::new("blink-alloc", env!("EPHEMERA_VERSION_BLINK_ALLOC"), Caps::ARENA, "reuses no single block; reset"),
     reset
 }
 local! {
     /// multitude, whose chunks count their live blocks. It reuses a chunk once none of the chunk's
     /// blocks is live.
     Chunked<A: v04::Allocator = v04::Global> = Arena<A>, Arena::new_in, Api02,
-    Info::counted("multitude", env!("EPHEMERA_VERSION_MULTITUDE"), Caps::LOCAL, "one thread; frees by the chunk")
+    Info::new("multitude", env!("EPHEMERA_VERSION_MULTITUDE"), Caps::LOCAL, "one thread; frees by the chunk")
 }
 
 /// bumpalo, which can reuse the last block once that block is freed. It does not accept a backing
