@@ -101,60 +101,49 @@ pub(super) fn generate(seed: u64, length: usize) -> Vec<u8> {
         if text.len() > 2 {
             text.push_str(",\n");
         }
-        entry(&mut text, &mut rng);
+        text.push_str(&entry(&mut rng));
     }
     text.push_str("\n]\n");
     text.into_bytes()
 }
 
-fn entry(text: &mut String, rng: &mut SplitMix64) {
-    use core::fmt::Write;
-
-    text.push_str("  {\n    \"name\": ");
-    string(text, rng, 2, 5);
-    text.push_str(",\n    \"arguments\": [");
-    for i in 0..=rng.random_range(0..4_u64) {
-        text.push_str(if i == 0 { "" } else { ", " });
-        string(text, rng, 2, 6);
-    }
-    text.push_str("],\n    \"returns\": {\"value\": ");
-    string(text, rng, 1, 3);
-    // Writing to a string does not fail.
-    let _ = write!(
-        text,
-        "}},\n    \"cycles\": {}.{},\n    \"widths\": [{}, {}],\n    \"safe\": {},\n    \"registers\": {{",
+/// Returns an invented instruction.
+fn entry(rng: &mut SplitMix64) -> String {
+    format!(
+        "  {{\n    \"name\": {},\n    \"arguments\": [{}],\n    \"returns\": {{\"value\": {}}},\n    \"cycles\": {}.{},\n    \
+         \"widths\": [{}, {}],\n    \"safe\": {},\n    \"registers\": {{{}}},\n    \"steps\": [[{}]]\n  }}",
+        string(rng, 2, 5),
+        list(rng, 4, |rng, _| string(rng, 2, 6)),
+        string(rng, 1, 3),
         rng.random_range(0..40_u64),
         rng.random_range(0..100_u64),
         8 << rng.random_range(0..4_u64),
         rng.random_range(0..1000_u64),
-        rng.random_range(0..2_u64) == 0
-    );
-    for i in 0..=rng.random_range(0..3_u64) {
-        let _ = write!(text, "{}\"r{i}\": {{\"range\": null, \"kind\": ", if i == 0 { "" } else { ", " });
-        string(text, rng, 1, 2);
-        text.push('}');
-    }
-    text.push_str("},\n    \"steps\": [[");
-    for i in 0..=rng.random_range(0..6_u64) {
-        text.push_str(if i == 0 { "" } else { ", " });
-        string(text, rng, 3, 20);
-    }
-    text.push_str("]]\n  }");
+        rng.random_range(0..2_u64) == 0,
+        list(rng, 3, |rng, i| format!("\"r{i}\": {{\"range\": null, \"kind\": {}}}", string(rng, 1, 2))),
+        list(rng, 6, |rng, _| string(rng, 3, 20)),
+    )
 }
 
-/// Writes a quoted string of `low` to `high` syllables, sometimes with an escape.
-fn string(text: &mut String, rng: &mut SplitMix64, low: u64, high: u64) {
-    text.push('"');
+/// Returns one to `most` items, separated by commas. `item` returns the item with an index.
+fn list(rng: &mut SplitMix64, most: u64, item: impl Fn(&mut SplitMix64, u64) -> String) -> String {
+    let items: Vec<String> = (0..=rng.random_range(0..most)).map(|i| item(rng, i)).collect();
+    items.join(", ")
+}
+
+/// Returns a quoted string of `low` to `high` syllables, sometimes with an escape.
+fn string(rng: &mut SplitMix64, low: u64, high: u64) -> String {
+    let mut text = "\"".to_owned();
     for _ in 0..low + rng.random_range(0..high - low + 1) {
         text.push_str(SYLLABLES[rng.random_range(0..16_u64) as usize]);
-        match rng.random_range(0..24_u64) {
-            0 => text.push('_'),
-            1 => text.push_str("\\n"),
-            2 => text.push(' '),
-            _ => {}
-        }
+        text.push_str(match rng.random_range(0..24_u64) {
+            0 => "_",
+            1 => "\\n",
+            2 => " ",
+            _ => "",
+        });
     }
-    text.push('"');
+    text + "\""
 }
 
 #[cfg(test)]
