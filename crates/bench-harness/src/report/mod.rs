@@ -10,7 +10,6 @@ mod json;
 mod matrix;
 mod model;
 mod pairs;
-mod scaling;
 mod svg;
 mod text;
 
