@@ -7,7 +7,6 @@ pub mod baseline;
 mod cells;
 mod html;
 mod json;
-mod matrix;
 mod model;
 mod pairs;
 mod svg;
