@@ -12,7 +12,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::iterators::IterationValue;
 use rand::seq::SliceRandom;
 
-use super::process::chance;
+use super::parent::chance;
 use super::record::{
     AloneRun, Checked, Job, Latencies, Measurements, Mode, PeakMemory, RefusalCount, SampleSize, TimedSample,
 };

@@ -13,7 +13,6 @@ mod checks;
 mod child;
 mod parent;
 mod plan;
-mod process;
 mod record;
 
 pub use self::child::serve;
