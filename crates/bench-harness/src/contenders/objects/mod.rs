@@ -1,16 +1,14 @@
 //! Contenders that hand out objects of one type.
 
-mod boxes;
 mod free_list;
 mod keys;
 mod pools;
 mod recycled;
 
-pub(crate) use self::boxes::Boxes;
 use self::keys::{LockedSlab, PlainSlab, ShardedSlab};
 use self::pools::{Boxed, Infinity, InfinityLocal, LockedTextbook};
 pub(crate) use self::pools::{
-    Multitude, OurArena, OurPool, OurShared, Plurality, Textbook, Typed, TypedArena, UpstreamArena,
+    Boxes, Multitude, OurArena, OurPool, OurShared, Plurality, Textbook, Typed, TypedArena, UpstreamArena,
     UpstreamPool, UpstreamShared,
 };
 use self::recycled::{OPool, OPoolLocal, ObjectPool};

@@ -2,6 +2,7 @@
 //! pointer that drops its value, or a raw slot. The pools hold objects and the nodes of data
 //! structures.
 
+use core::alloc::Layout;
 use core::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 
@@ -12,6 +13,7 @@ use typed_pool::{PooledBox, TypedPool, pooled};
 use upstream_shared_arena as upstream;
 
 use super::free_list::FreeList;
+use crate::blocks::{Contender, RawAlloc};
 use crate::card::{Caps, Info};
 use crate::contenders::blocks::System;
 use crate::nodes::{Node, NodeFamily, Owned};
@@ -257,5 +259,54 @@ unsafe impl<T: Object> RawPool<T> for Mutex<FreeList<T>> {
     unsafe fn raw_take(&self, handle: Owned<T>) {
         // SAFETY: the caller upholds the callee's contract.
         unsafe { self.lock().unwrap_or_else(PoisonError::into_inner).raw_take(handle) }
+    }
+}
+
+/// A pool that makes one allocation from the contender `C` for each value.
+pub(crate) struct Boxes<C>(pub(crate) C);
+
+impl<C: Contender> Maker for Boxes<C> {
+    const INFO: Info = C::INFO;
+    type Pool<T: Object> = Self;
+
+    fn make<T: Object>(_objects: usize) -> Self {
+        Self(C::create())
+    }
+}
+
+// SAFETY: by the contract of `RawAlloc`, each block is exclusive to one value until the block is
+// freed or the allocator is reset. The card says which threads may allocate and free.
+unsafe impl<C: Contender, T: 'static> RawPool<T> for Boxes<C> {
+    type Handle = Owned<T>;
+
+    #[inline(always)]
+    unsafe fn raw_put(&self, value: T) -> Option<Owned<T>> {
+        const { assert!(size_of::<T>() > 0, "a pool over an allocator holds no values of size zero") };
+        // SAFETY: the size is above zero.
+        let block = unsafe { self.0.by_ref().raw_alloc(Layout::new::<T>()) };
+        let value_at = NonNull::new(block)?.cast::<T>();
+        // SAFETY: the block fits the layout and is exclusive to this value.
+        unsafe { value_at.write(value) };
+        // SAFETY: the block now holds a value.
+        Some(unsafe { Owned::new(value_at) })
+    }
+
+    look_through! { T, Owned<T> }
+
+    #[inline(always)]
+    unsafe fn raw_take(&self, handle: Owned<T>) {
+        let value = handle.into_raw();
+        // SAFETY: the value is live, and nothing uses it after this drop.
+        unsafe { value.drop_in_place() };
+        // SAFETY: `raw_put` took the block from this allocator, with this layout.
+        unsafe { self.0.by_ref().raw_dealloc(value.as_ptr().cast(), Layout::new::<T>()) };
+    }
+
+    fn reset(&mut self) {
+        self.0.reset();
+    }
+
+    fn expect_live(&mut self, objects: usize) {
+        self.0.expect_live(objects * size_of::<T>().next_multiple_of(16));
     }
 }
