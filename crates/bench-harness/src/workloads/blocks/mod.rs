@@ -4,7 +4,6 @@ pub(crate) mod ageing;
 pub(crate) mod batch;
 pub(crate) mod frames;
 pub(crate) mod grow;
-pub(crate) mod handoff;
 pub(crate) mod idle;
 pub(crate) mod json;
 pub(crate) mod pair;
@@ -23,7 +22,7 @@ use crate::tally;
 
 /// Returns the layout of a block, without a check in release builds.
 #[inline(always)]
-fn layout(size: usize, align: usize) -> Layout {
+pub(super) fn layout(size: usize, align: usize) -> Layout {
     debug_assert!(Layout::from_size_align(size, align).is_ok(), "size {size}, alignment {align}");
     // SAFETY: all callers pass an alignment of 4 or 8 and a size of at most 64 KiB.
     unsafe { Layout::from_size_align_unchecked(size, align) }

@@ -1,7 +1,6 @@
 //! Workloads over sources of byte buffers.
 
 pub(crate) mod csv;
-pub(crate) mod handoff;
 pub(crate) mod http;
 pub(crate) mod packets;
 pub(crate) mod single;
@@ -45,7 +44,7 @@ const SUMMED: usize = 64;
 /// In a check run, compares all bytes of a buffer with those written, counts a difference as
 /// damage, and folds the first bytes into `sum`.
 #[inline(always)]
-fn verify<S: Source>(buffer: &impl Readable, written: &[u8], sum: &mut u64) {
+pub(super) fn verify<S: Source>(buffer: &impl Readable, written: &[u8], sum: &mut u64) {
     if S::CHECKED {
         let mut rest = written;
         let mut same = true;

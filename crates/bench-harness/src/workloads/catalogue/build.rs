@@ -11,7 +11,7 @@ use crate::buffers::Source;
 use crate::contenders::objects::Boxes;
 use crate::nodes::NodeFamily;
 use crate::objects::Maker;
-use crate::workloads::{self as all, Cell, Context};
+use crate::workloads::{self as all, Cell, Context, handoff};
 
 /// Panics because the workload of a row cannot run over contenders of the row's class.
 fn other_class(spec: &WorkloadSpec) -> ! {
@@ -21,8 +21,7 @@ fn other_class(spec: &WorkloadSpec) -> ! {
 /// Builds a cell over blocks.
 pub(crate) fn blocks<C: Contender>(spec: &WorkloadSpec, context: &Context) -> Box<dyn Cell> {
     use all::blocks::{
-        ageing, batch, frames, grow, handoff, idle, json, pair, pareto, replay, slots, stragglers, threads,
-        window,
+        ageing, batch, frames, grow, idle, json, pair, pareto, replay, slots, stragglers, threads, window,
     };
     use all::objects::sharing;
 
@@ -34,8 +33,8 @@ pub(crate) fn blocks<C: Contender>(spec: &WorkloadSpec, context: &Context) -> Bo
         Pareto => pareto::cell::<C>(context),
         Grow(n, exact) => grow::cell::<C>(n, exact),
         Straggler(one_in) => stragglers::<C>(one_in, context),
-        Handoff(n, _, in_flight) => handoff::cell::<C>(n, in_flight, context),
-        Pairs(n, _, in_flight) => handoff::pairs::<C>(n, in_flight, context),
+        Handoff(n, _, in_flight) => handoff::blocks::<C>(n, in_flight, context),
+        Pairs(n, _, in_flight) => handoff::pairs_of_blocks::<C>(n, in_flight, context),
         Larson(count) => threads::cell::<C>(count, context),
         Sharing(passive) => sharing::cell::<Boxes<C>>(passive, context),
         Frames => frames::cell::<C>(context),
@@ -49,15 +48,15 @@ pub(crate) fn blocks<C: Contender>(spec: &WorkloadSpec, context: &Context) -> Bo
 
 /// Builds a cell over objects.
 pub(crate) fn objects<M: Maker>(spec: &WorkloadSpec, context: &Context) -> Box<dyn Cell> {
-    use all::objects::{batch, handoff, pair, particles, sharing, slots, stragglers, threads};
+    use all::objects::{batch, pair, particles, sharing, slots, stragglers, threads};
 
     match spec.workload {
         Pair(bytes) => pair::cell::<M>(bytes / 8),
         Batch(n, bytes) => batch::cell::<M>(n, bytes / 8),
         Slots(..) => slots::<M>(context),
         Straggler(one_in) => stragglers::<M>(one_in, context),
-        Handoff(n, bytes, in_flight) => handoff::cell::<M>(n, bytes / 8, in_flight, context),
-        Pairs(n, bytes, in_flight) => handoff::pairs::<M>(n, bytes / 8, in_flight, context),
+        Handoff(n, bytes, in_flight) => handoff::objects::<M>(n, bytes / 8, in_flight, context),
+        Pairs(n, bytes, in_flight) => handoff::pairs_of_objects::<M>(n, bytes / 8, in_flight, context),
         AtOnce(n) => threads::at_once::<M>(n, context),
         Generations(n) => threads::generations::<M>(n, context),
         Sharing(passive) => sharing::cell::<M>(passive, context),
@@ -68,7 +67,7 @@ pub(crate) fn objects<M: Maker>(spec: &WorkloadSpec, context: &Context) -> Box<d
 
 /// Builds a cell over buffers.
 pub(crate) fn buffers<S: Source>(spec: &WorkloadSpec, context: &Context) -> Box<dyn Cell> {
-    use all::buffers::{csv, handoff, http, packets, single, slots, stragglers};
+    use all::buffers::{csv, http, packets, single, slots, stragglers};
 
     match spec.workload {
         Pair(capacity) => single::fixed_cell::<S>(capacity),
@@ -78,7 +77,7 @@ pub(crate) fn buffers<S: Source>(spec: &WorkloadSpec, context: &Context) -> Box<
         Straggler(one_in) => stragglers::<S>(one_in, context),
         Packets(held, longest, false) => packets::cell::<S, false>(held, longest, context),
         Packets(held, longest, true) => packets::cell::<S, true>(held, longest, context),
-        Handoff(n, size, in_flight) => handoff::cell::<S>(n, size, in_flight, context),
+        Handoff(n, size, in_flight) => handoff::buffers::<S>(n, size, in_flight, context),
         Csv(littered) => csv::cell::<S>(littered, context),
         Http(littered) => http::cell::<S>(littered, context),
         _ => other_class(spec),

@@ -1,7 +1,6 @@
 //! Workloads over pools of objects of one type.
 
 pub(crate) mod batch;
-pub(crate) mod handoff;
 pub(crate) mod pair;
 pub(crate) mod particles;
 pub(crate) mod sharing;
@@ -25,7 +24,7 @@ pub(crate) const SLOTS: u16 = 1024;
 ///
 /// `pool` must have returned the handle for an object made with `tag`, and the object must be live.
 #[inline(always)]
-unsafe fn verify<T: Object, P: RawPool<T>>(pool: &P, handle: &P::Handle, tag: u64, sum: &mut u64) {
+pub(super) unsafe fn verify<T: Object, P: RawPool<T>>(pool: &P, handle: &P::Handle, tag: u64, sum: &mut u64) {
     if P::CHECKED {
         // SAFETY: the caller passes a handle that this pool returned, and the object is live.
         let (first, last) = unsafe { pool.look(handle, T::ends) };
