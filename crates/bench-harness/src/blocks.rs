@@ -2,7 +2,7 @@
 //!
 //! The compared crates do not share a trait: some implement allocator-api2 0.2, some 0.4, some
 //! `GlobalAlloc`. The harness therefore has its own trait, with static dispatch. A contender
-//! implements the `raw_*` methods. A workload calls the other methods, which pass every pointer
+//! implements the `raw_*` methods. Most workloads call the other methods, which pass every pointer
 //! through [`black_box`] after its allocation and before its free. Without `black_box`, the
 //! compiler would remove pairs of `malloc` and `free`, which it knows, but not the same pairs of
 //! other allocators.
@@ -28,9 +28,10 @@ use crate::card::Info;
 ///   allocated.
 /// * If the contender's [`Caps::any_thread_free`](crate::card::Caps::any_thread_free) is on, any
 ///   thread may call `raw_dealloc` while the thread that created the allocator calls `raw_alloc`.
+///   If `shared_alloc` is on, any thread may call any method.
 pub(crate) unsafe trait RawAlloc {
-    /// Whether the workload verifies the bytes that it wrote: `true` in a check run and in the
-    /// memory pass, `false` in a timed run.
+    /// Whether the workload verifies the bytes that it wrote: `true` in a counted run, which is a
+    /// check or the memory pass, and `false` in a timed run.
     const CHECKED: bool = false;
 
     /// Returns a block for `layout`, or null if the allocator refuses the request.
@@ -74,8 +75,8 @@ pub(crate) unsafe trait RawAlloc {
     ///
     /// # Panics
     ///
-    /// Panics if the contender refuses the request. The workload ends, and its cell in the report
-    /// shows the message.
+    /// Panics if the contender refuses the request. The process ends, and the contender's row in
+    /// the report shows the message.
     #[inline(always)]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller upholds the callee's contract.
@@ -113,8 +114,9 @@ pub(crate) trait Contender: Sized + 'static {
     /// accept a backing allocator.
     type Metered: Contender;
 
-    /// The heap that is littered before a workload on a littered heap runs. A general allocator
-    /// names itself. An allocator that cuts blocks from chunks or pages names the system's heap.
+    /// The heap that is littered before a workload on a littered heap runs. The system's allocator
+    /// and the libraries in C and C++ name themselves. An allocator that cuts blocks from chunks or
+    /// pages names the system's heap.
     type Backing: Contender;
 
     /// The allocator as a workload holds it: by value if it is zero-sized, and by reference
@@ -191,8 +193,8 @@ impl<R, const HIDDEN: bool> BlockHandle<R, HIDDEN> {
 }
 
 // SAFETY: by the contract of `RawAlloc`, blocks are valid and exclusive until they are freed, and
-// copies are equivalent. Empty layouts never reach the contender. No workload shrinks a container
-// or asks one for zeroed bytes, so these are the provided methods, which allocate, copy and free.
+// copies are equivalent. Empty layouts never reach the contender. The trait's other methods are the
+// provided ones, which call these three.
 unsafe impl<R: RawAlloc + Copy, const HIDDEN: bool> Allocator for BlockHandle<R, HIDDEN> {
     #[inline]
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {

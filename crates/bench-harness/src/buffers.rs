@@ -3,8 +3,8 @@
 //! A workload takes a buffer with a capacity, writes to it, and drops it. Some workloads freeze and
 //! share the buffer before the drop. Handles differ in size, so [`black_box`] does not take whole
 //! handles: a wide handle would pass through memory and a narrow one would not. [`black_box`] takes
-//! the address of the bytes instead, once after the buffer is taken and once before it is dropped.
-//! The compiler must assume that other code knows the address, so it can remove neither the pair
+//! the address of the bytes instead, after [`Source::take`] and before the drop. The compiler must
+//! assume that other code knows the address, so it can remove neither the allocation and its free
 //! nor the written bytes.
 
 use core::hint::black_box;
@@ -75,8 +75,8 @@ pub(crate) trait Buffer: Readable + 'static {
 pub(crate) unsafe trait Source: Sized + 'static {
     const INFO: Info;
 
-    /// Whether the workload verifies the bytes that it wrote: `true` in a check run and in the
-    /// memory pass, `false` in a timed run.
+    /// Whether the workload verifies the bytes that it wrote: `true` in a counted run, which is a
+    /// check or the memory pass, and `false` in a timed run.
     const CHECKED: bool = false;
 
     /// The heap that is littered before a workload on a littered heap runs: the general allocator
@@ -106,7 +106,8 @@ pub(crate) unsafe trait Source: Sized + 'static {
     ///
     /// # Safety
     ///
-    /// The contract of [`raw_take`](Self::raw_take) applies to the total length of the pieces.
+    /// The contract of [`raw_take`](Self::raw_take) applies to the larger of `first` and the total
+    /// length of the pieces.
     #[inline(always)]
     unsafe fn raw_grown(
         &mut self,
@@ -158,7 +159,8 @@ pub(crate) unsafe trait Source: Sized + 'static {
     ///
     /// # Safety
     ///
-    /// The contract of [`raw_take`](Self::raw_take) applies to the length of `bytes`.
+    /// The contract of [`raw_take`](Self::raw_take) applies to the larger of `chunk` and the length
+    /// of `bytes`.
     #[inline(always)]
     unsafe fn grown(&mut self, bytes: &[u8], chunk: usize) -> OrHeap<Self::Buf> {
         // SAFETY: the caller upholds the callee's contract.

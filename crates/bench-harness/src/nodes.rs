@@ -31,8 +31,8 @@ pub(crate) trait NodeFamily: Sized + 'static {
     /// accept a backing allocator.
     type Metered: NodeFamily;
 
-    /// The heap that is littered before a workload on a littered heap runs. A general allocator
-    /// names itself, and a pool names the system's heap.
+    /// The heap that is littered before a workload on a littered heap runs. An allocator of blocks
+    /// names its [`Contender::Backing`], and a pool names the system's heap.
     type Backing: Contender;
 
     fn create() -> Self;

@@ -14,8 +14,8 @@ use core::hint::black_box;
 ///   may call `raw_take` and `look` while another thread calls `raw_put`. If `shared_alloc` is on,
 ///   any thread may call `raw_put` too.
 pub(crate) unsafe trait RawPool<T>: Sized + 'static {
-    /// Whether the workload verifies the values that it wrote: `true` in a check run and in the
-    /// memory pass, `false` in a timed run.
+    /// Whether the workload verifies the values that it wrote: `true` in a counted run, which is a
+    /// check or the memory pass, and `false` in a timed run.
     const CHECKED: bool = false;
 
     /// The handle through which the pool's user accesses a value.
@@ -58,8 +58,8 @@ pub(crate) unsafe trait RawPool<T>: Sized + 'static {
     ///
     /// # Panics
     ///
-    /// Panics if the contender refuses the value. The workload ends, and its cell in the report
-    /// shows the message.
+    /// Panics if the contender refuses the value. The process ends, and the contender's row in the
+    /// report shows the message.
     #[inline(always)]
     unsafe fn put(&self, value: T) -> Self::Handle {
         // SAFETY: the caller upholds the callee's contract.

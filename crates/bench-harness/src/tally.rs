@@ -1,5 +1,5 @@
-//! Counts the calls that reach a contender, in the check run and the memory pass. Calls in timed
-//! runs are not counted.
+//! Counts the calls that reach a contender in a counted run, which is a check or the memory pass.
+//! Calls in timed runs are not counted.
 
 pub(crate) mod watch;
 
@@ -32,7 +32,7 @@ pub struct CallTally {
     pub frees: u64,
     /// The largest number of bytes that were live at once.
     pub peak_live: u64,
-    /// The number of blocks whose contents differed from the bytes written.
+    /// The number of times that the workload read other contents than it wrote.
     pub damaged: u64,
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn read() -> CallTally {
     }
 }
 
-/// Counts a block whose contents changed while the workload held it.
+/// Counts a read of contents that changed while the workload held them.
 #[cold]
 pub(crate) fn damaged() {
     DAMAGED.fetch_add(1, Relaxed);

@@ -55,8 +55,9 @@ pub const LOOK_EVERY: usize = 16;
 /// just looked at the heap.
 const LOOK_EVERY_PUSHES: usize = 64;
 
-/// The number of looks at a heap, by threads that found the owner idle by bytes and examined the
-/// whole inbox, after which the next such look first puts the seen units back into the inbox.
+/// The number of looks at a heap, by threads that found the owner idle by bytes, after which the
+/// next such look first puts the seen units back into the inbox. Looks that found the heap's gate
+/// shut count, and looks that did not examine the whole inbox do not.
 const SEEN_EVERY: usize = if cfg!(miri) { 2 } else { 16 };
 
 /// The largest number of further rounds in which a look at a heap does the work of looks that found
@@ -220,30 +221,36 @@ impl<H> IdleQueue<H> {
     pub(crate) fn look_at<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H) -> Option<Purged> {
         let mail = heaps.mail(heap);
         let Some(_pass) = mail.gate.try_enter() else {
-            mail.missed.store(true, Ordering::Relaxed);
+            mail.missed.fetch_add(1, Ordering::Relaxed);
             return None;
         };
-        // Other threads may still have been freeing the blocks of a unit when a look examined it.
-        // `put_seen_back` follows the links of all units in the inbox, which is short now, because
-        // the last look reached its end.
-        if mail.looks.get() >= SEEN_EVERY {
-            mail.looks.set(0);
-            if !weakened!("seen_units_wait_for_a_pause") {
-                mail.put_seen_back();
+        let (mut purged, mut looks, mut is_behind) = (Purged::default(), 1, false);
+        for _ in 0..=CATCH_UP {
+            // Other threads may still have been freeing the blocks of a unit when a look examined
+            // it. `put_seen_back` follows the links of all units in the inbox, which is short now,
+            // because the last round reached its end.
+            if mail.looks.get() >= SEEN_EVERY {
+                mail.looks.set(0);
+                if !weakened!("seen_units_wait_for_a_pause") {
+                    mail.put_seen_back();
+                }
             }
-        }
-        let mut purged = heaps.purge_units(heap, IdleBy::Bytes);
-        // If other looks found the gate shut, this look also does their work.
-        let mut is_behind = mail.missed.swap(false, Ordering::Relaxed);
-        for _ in 0..CATCH_UP {
+            let round = heaps.purge_units(heap, IdleBy::Bytes);
+            purged = Purged { units: purged.units + round.units, ..round };
+            // If other looks found the gate shut, this look also does their work. The threads that
+            // missed it may have made their last free.
+            let missed = mail.missed.swap(0, Ordering::Relaxed);
+            looks += if weakened!("missed_looks_do_not_count") { 0 } else { missed };
+            if round.ended {
+                mail.looks.set(mail.looks.get() + looks);
+                looks = 0;
+            }
+            let is_due = mail.looks.get() >= SEEN_EVERY;
+            is_behind = missed != 0 || is_behind && (round.more || is_due);
             if !is_behind {
                 break;
             }
-            let next = heaps.purge_units(heap, IdleBy::Bytes);
-            is_behind = mail.missed.swap(false, Ordering::Relaxed) || next.more;
-            purged = Purged { units: purged.units + next.units, ..next };
         }
-        mail.looks.set(mail.looks.get() + usize::from(purged.ended));
         // While the units are lent, the heap has no mail, so a thread that pushed to it during that
         // time may not have added it to the queue. ORDERING: after the SeqCst fence of
         // `LentUnits::put_back`. Pairs with the fence in `IdleQueue::put_back`: either this thread

@@ -17,7 +17,7 @@ use crate::workloads::{Cell, Context, WorkloadSpec};
 #[cfg(not(test))]
 use crate::{tally::Counted, workloads::build};
 
-/// The index of the allocator that does nothing in the registry of each class.
+/// The index of the allocator that does nothing, in the registry of each class.
 pub const VOID: usize = 0;
 /// The index of the reference in the registry of each class.
 pub const REFERENCE: usize = 1;

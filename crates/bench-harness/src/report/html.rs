@@ -70,8 +70,8 @@ fn trimmed(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Returns the scales of taken and live bytes over a linear scale that ends at `end`. The bytes
-/// have a scale of powers of two.
+/// Returns the scales for curves of taken and live bytes. The horizontal axis is linear and ends at
+/// `end`. The vertical axis has powers of two.
 fn held_scale(held: &[HeldAt], end: f64, x_label: fn(f64) -> String) -> Panel {
     // The first readings of a resident set can be zero, so the scale starts below the smallest
     // number of live bytes instead.
@@ -110,8 +110,8 @@ fn memory(report: &BenchReport) -> Vec<Value> {
     })
 }
 
-/// Returns the panels that show, for each time, the share of the requests or frames that took
-/// longer.
+/// Returns the panels that show, for each time, the share of the requests, frames or calls that
+/// took longer.
 fn tails(report: &BenchReport) -> Vec<Value> {
     panels(&report.tables, |of| {
         let curve = |latencies: &Latencies| -> Curve {

@@ -98,7 +98,7 @@ impl<'a> Rounds<'a> {
     }
 
     /// Returns the median cost of an operation without that of the loop, in nanoseconds, paired by
-    /// round. Returns `None` if there is no round with both.
+    /// round. Returns `None` if there is no round with both `of` and the loop.
     pub fn net_cost(&self, of: &str) -> Option<f64> {
         let values = self.values(&[of, self.void], |costs| costs[0] - costs[1]);
         estimate(&values, 0, self.seed).map(|estimate| estimate.mid)

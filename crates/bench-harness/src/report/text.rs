@@ -1,4 +1,4 @@
-//! The tables as cells, and the texts that show them: a terminal's and the Markdown page's.
+//! Turns tables into cells, and renders the texts for the terminal and the Markdown page.
 
 use ephemera_measure::grid::{Column, columns, grid as headed};
 use ephemera_measure::page::render;

@@ -295,8 +295,8 @@ impl Child<'_> {
         }
     }
 
-    /// Measures the memory of the job's contender. Counts its calls, and runs it over a counting
-    /// backing allocator if it accepts one.
+    /// Measures the memory of a contender. Counts its calls, and runs it over a counting backing
+    /// allocator if it accepts one.
     fn memory(&self, entry: &Entry) -> Option<PeakMemory> {
         tally::reset();
         backing::reset_peak();

@@ -87,9 +87,9 @@ pub fn run(
     Ok(outcomes)
 }
 
-/// Runs each contender that can still run and whose key is not in `without` in children of its own:
-/// one child for each of `modes`, and up to `lanes` children at a time. If a child dies, its
-/// contender's state becomes `Crashed`.
+/// Starts one child for each contender that can still run and each of `modes`, with up to `lanes`
+/// children at a time. Leaves out the keys in `without`. If a child dies, its contender's state
+/// becomes `Crashed`.
 fn alone(
     plan: &RunPlan,
     outcome: &mut WorkloadOutcome,

@@ -31,8 +31,7 @@ pub struct RunPlan {
     pub target: Duration,
     /// The total time of all workloads with rounds, whatever their number.
     pub total: Duration,
-    /// The time for which the latencies of each contender are measured, in workloads whose
-    /// latencies are measured.
+    /// The time for which the latency step of a workload measures each contender.
     pub latencies: Duration,
     /// Whether a separate process checks each contender before the contender shares a process with
     /// the others. Only a full run sets this flag, so the flag also selects the amount of work of

@@ -1,5 +1,5 @@
 //! Memory over time: records the live bytes of the workload, and the bytes that the contender has
-//! taken, at regular numbers of allocations.
+//! taken, after every fixed number of allocations.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Mutex;

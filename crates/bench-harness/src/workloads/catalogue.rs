@@ -48,7 +48,7 @@ pub(crate) enum Workload {
     /// S8 by two pairs of threads at the same time, with the parameters of [`Workload::Handoff`].
     Pairs(usize, usize, usize),
     /// S9: the number of threads that run at the same time. Each thread leaves its blocks to a new
-    /// one.
+    /// thread.
     Larson(usize),
     /// S9: the number of objects of each of two threads.
     AtOnce(usize),

@@ -22,9 +22,9 @@ pub(super) struct Travelling<I>(pub(super) I);
 // threads make or drop items. A contender is dropped after the other threads have been joined.
 unsafe impl<I> Send for Travelling<I> {}
 
-/// The type of what threads send each other. The standard library's channel is compiled for each
-/// type of message, and there are hundreds of item types, so only the two ends of a channel know
-/// what is in the box.
+/// The type of the messages that threads send each other. The standard library's channel is
+/// compiled for each type of message, and there are hundreds of item types, so only the two ends of
+/// a channel know what is in the box.
 pub(super) type Parcel = Travelling<Box<dyn Any>>;
 
 /// A barrier at which threads wait for each other before they start. Waiting threads spin at first,

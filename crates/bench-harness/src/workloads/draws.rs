@@ -1,7 +1,7 @@
 //! Draws the random tables that a loop reads.
 //!
 //! Every draw comes from a stream of a seed. The generator's output is fixed, so a seed gives the
-//! same tables on every host and with every version of `rand`.
+//! same tables on every host. A test fails if a version of `rand` draws other numbers.
 #![forbid(unsafe_code)]
 
 use rand::{RngExt, SeedableRng};

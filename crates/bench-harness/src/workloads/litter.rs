@@ -3,8 +3,8 @@
 //!
 //! Littering allocates five times as many blocks as the workload holds, with the workload's sizes,
 //! and frees a random half of these blocks. The other half remains until the process ends. The
-//! litter is in the heap that the contender names as its `Backing`. A general allocator names
-//! itself, and other contenders name the system's heap.
+//! litter is in the heap that the contender names as its `Backing`. The system's allocator and the
+//! libraries in C and C++ name themselves, and the other contenders name the system's heap.
 
 use core::alloc::Layout;
 use core::any::TypeId;

@@ -51,7 +51,7 @@ pub struct Context {
 /// One workload over one contender, ready to run.
 pub trait Cell {
     /// Runs `units` units of work, each with the same number of operations. Returns a checksum. In
-    /// a check run, the checksum depends on everything that the workload reads back.
+    /// a counted run, the checksum depends on everything that the workload reads back.
     fn run(&mut self, units: u64) -> u64;
 
     /// Returns the number of operations in each unit. The runner divides the time of a unit by this

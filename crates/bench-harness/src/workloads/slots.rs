@@ -96,7 +96,8 @@ impl<S: Stock> LiveItems<S> for Slots<S::Item> {
             // SAFETY: `stock` took the item with this size, and the slot no longer has it.
             unsafe { stock.free(item, old) };
             let size = if S::SIZED { sizes[size_at] } else { 0 };
-            // SAFETY: no spread has a size of zero, and an item has just been freed.
+            // SAFETY: no spread has a size of zero, a stock that is not `SIZED` accepts any size,
+            // and an item has just been freed.
             let item = unsafe { stock.take(tag, size) };
             slot.write(LiveItem { item, size, tag: tag as u32 });
             if S::SIZED {

@@ -20,11 +20,11 @@ pub(super) trait Stock {
     ///
     /// # Safety
     ///
-    /// `size` must not be zero. Including the new item, the number of live items must not exceed
-    /// the number that the contender was made for.
+    /// If [`SIZED`](Self::SIZED) is `true`, `size` must not be zero. Including the new item, the
+    /// number of live items must not exceed the number that the contender was made for.
     unsafe fn take(&mut self, tag: u64, size: u16) -> Self::Item;
 
-    /// In a check run, compares the contents of an item with its tag, and folds them into `sum`.
+    /// In a counted run, compares the contents of an item with its tag, and folds them into `sum`.
     ///
     /// # Safety
     ///
@@ -41,7 +41,8 @@ pub(super) trait Stock {
 
 /// Items that live from one sample to the next.
 pub(super) trait LiveItems<S: Stock> {
-    /// Performs `ops` operations. In a check run, returns a checksum of all items that it verified.
+    /// Performs `ops` operations. In a counted run, returns a checksum of all items that it
+    /// verified.
     ///
     /// # Safety
     ///

@@ -1,9 +1,8 @@
-//! S6, straggler: a FIFO window in which a few items, the late ones, live a hundred times as long
-//! as the others.
+//! S6, straggler: a FIFO window in which a few items live a hundred times as long as the others.
 //!
 //! This is a bad case for every ring, arena and page pool. The bytes held per live byte show how
-//! much memory one late item keeps allocated. A bounded ring refuses requests until the late item
-//! is freed.
+//! much memory one straggler keeps allocated. A bounded ring can refuse requests until the
+//! straggler is freed.
 
 use core::mem::MaybeUninit;
 use std::collections::VecDeque;
@@ -13,34 +12,34 @@ use super::{Cell, draws};
 
 /// The number of live items in the window, which is also the number of sizes in the table.
 pub(crate) const WINDOW: usize = 4096;
-/// The lifetime of a late item, as a multiple of the lifetime of any other item.
+/// The lifetime of a straggler, as a multiple of the lifetime of any other item.
 pub(crate) const LONGER: usize = 100;
 /// The smallest and the largest size, in bytes.
 pub(super) const SIZES: (u16, u16) = (64, 1024);
 
-/// An item that has left the window and is still live.
+/// A straggler that has left the window and is still live.
 struct LateItem<I> {
     due: usize,
     tag: usize,
     item: I,
 }
 
-/// The window, and the late items that have left it.
+/// The window, and the live stragglers that have left it.
 struct Stragglers<I> {
     /// Every slot of the window has a value, except during a call of `work`. A `MaybeUninit`
     /// never drops its value, so a panic in that call leaks items but does not drop any item twice.
     window: Box<[MaybeUninit<I>; WINDOW]>,
     sizes: Box<[u16; WINDOW]>,
     late: VecDeque<LateItem<I>>,
-    /// The number of the next item that will be late.
+    /// The number of the next straggler to leave the window, or `usize::MAX` if there is none.
     next_late: usize,
-    /// The number of items per late item, or 0 if no item is late.
+    /// The number of items per straggler, or 0 if there are no stragglers.
     one_in: usize,
     next: usize,
 }
 
-/// Returns an upper bound on the number of late items that are live at once, if one item in
-/// `one_in` is late.
+/// Returns an upper bound on the number of stragglers that are live at once. One item in `one_in`
+/// is a straggler, or none if `one_in` is 0.
 pub(super) fn most_late(one_in: usize) -> usize {
     (WINDOW * LONGER).checked_div(one_in).map_or(0, |late| late + 2)
 }
@@ -52,7 +51,7 @@ impl<I: 'static> Stragglers<I> {
         let take = |i: usize| MaybeUninit::new(unsafe { stock.take(i as u64, sizes[i]) });
         let window: Box<[_]> = (0..WINDOW).map(take).collect();
         let window = window.try_into().unwrap_or_else(|_| unreachable!("it has this length"));
-        // The list has room for all late items, so `work` never grows it.
+        // The list has room for all live stragglers, so `work` never grows it.
         let late = VecDeque::with_capacity(most_late(one_in));
         let next_late = if one_in == 0 { usize::MAX } else { one_in - 1 };
         Self { window, sizes, late, next_late, one_in, next: WINDOW }
@@ -91,7 +90,7 @@ impl<S: Stock> LiveItems<S> for Stragglers<S::Item> {
                 // SAFETY: `stock` took the item with this size, and the list no longer has it.
                 unsafe { stock.free(item, size) };
             }
-            // SAFETY: no size is zero, and the contender was made for a window and the late items.
+            // SAFETY: no size is zero, and the contender was made for a window and the stragglers.
             let item = unsafe { stock.take(i as u64, size) };
             self.window[place] = MaybeUninit::new(item);
             self.next = i + 1;
@@ -115,8 +114,8 @@ impl<S: Stock> LiveItems<S> for Stragglers<S::Item> {
     }
 }
 
-/// Builds a cell whose window is full and in its steady state. One item in `one_in` is late, or
-/// none if `one_in` is 0.
+/// Builds a cell whose window is full and in its steady state. One item in `one_in` is a straggler,
+/// or none if `one_in` is 0.
 pub(super) fn cell<S: Stock + 'static>(stock: S, seed: u64, one_in: usize) -> Box<dyn Cell> {
     let mut cell = Lasting::new(stock, |stock| Stragglers::fill(stock, seed, one_in));
     let until_steady = if one_in == 0 { 2 * WINDOW } else { WINDOW * (LONGER + 2) };

@@ -39,11 +39,13 @@ pub struct Mail<U, H> {
     pub(super) since: OwnerUsize,
     /// Shut while a thread looks at the heap.
     pub(super) gate: Gate,
-    /// The number of looks that found the owner idle by bytes and examined the whole inbox, since
-    /// such a look last put the seen units back. Only the thread inside the heap's gate writes it.
+    /// The number of looks that found the owner idle by bytes and examined the whole inbox or found
+    /// the gate shut, since such a look last put the seen units back. Only the thread inside the
+    /// heap's gate writes it.
     pub(super) looks: OwnerUsize,
-    /// Whether a look that found the owner idle by bytes found the gate shut.
-    pub(super) missed: AtomicBool,
+    /// The number of looks that found the owner idle by bytes and the gate shut, since the last
+    /// round of a look that found the gate open.
+    pub(super) missed: AtomicUsize,
 }
 
 impl<U, H> Mail<U, H> {
@@ -62,7 +64,7 @@ impl<U, H> Mail<U, H> {
                 since: OwnerUsize::new(0),
                 gate: Gate::new(),
                 looks: OwnerUsize::new(0),
-                missed: AtomicBool::new(false),
+                missed: AtomicUsize::new(0),
             }
         }
     }

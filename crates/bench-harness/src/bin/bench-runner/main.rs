@@ -1,5 +1,5 @@
-//! `bench-runner`: runs the comparison and writes its report, or replays a trace. The measuring
-//! processes run this program, too.
+//! `bench-runner`: compares allocators and writes a report, counts instructions, or replays a
+//! trace. The measuring processes run this program, too.
 
 mod cli;
 mod icount;

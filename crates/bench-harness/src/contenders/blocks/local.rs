@@ -13,8 +13,8 @@ use crate::backing::CountingBacking;
 use crate::blocks::Contender;
 use crate::card::{Caps, Info};
 
-/// Defines a contender over a backing allocator. If `$reset` names a method, the workload calls it
-/// after every sample or batch, and the measured time includes that call.
+/// Defines a contender over a backing allocator. If `$reset` names a method, workloads call it
+/// after each batch of allocations, and the measured time includes that call.
 macro_rules! local {
     (
         $(#[$doc:meta])*

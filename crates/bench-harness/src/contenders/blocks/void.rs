@@ -2,8 +2,8 @@
 //! its `dealloc` is empty.
 //!
 //! A workload over this allocator costs as much as the workload's own loop, which the "net" columns
-//! subtract. Blocks overlap after the cursor has wrapped around, so no workload that reads its
-//! memory back uses this allocator.
+//! subtract. Blocks overlap after the cursor has wrapped around, so a workload that depends on the
+//! contents of its blocks does not run over this allocator.
 
 use core::alloc::Layout;
 use core::cell::Cell;

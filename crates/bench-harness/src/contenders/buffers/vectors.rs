@@ -1,5 +1,6 @@
-//! `Vec<u8>` over an allocator of blocks, as in a program without a buffer pool. All contenders,
-//! including the reference, use the vector of allocator-api2, which accepts an allocator.
+//! `Vec<u8>` over an allocator of blocks, as in a program without a buffer pool. All contenders of
+//! this kind, including the reference, use the vector of allocator-api2, which accepts an
+//! allocator.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};

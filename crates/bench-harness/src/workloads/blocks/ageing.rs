@@ -96,8 +96,8 @@ impl<C: Contender> AgeingHeap<C> {
         AgedBlock { at, size, tag }
     }
 
-    /// Adds the first byte of a block to the checksum, verifies the block in a check run, and frees
-    /// it.
+    /// Adds the first byte of a block to the checksum, verifies the block in a counted run, and
+    /// frees it.
     ///
     /// # Safety
     ///

@@ -35,7 +35,7 @@ pub(crate) fn batch<R: RawAlloc + Copy, const SIZE: usize>(alloc: R, blocks: &mu
     sum
 }
 
-/// Verifies all bytes in a check run, then frees the block.
+/// Verifies all bytes in a counted run, then frees the block.
 ///
 /// # Safety
 ///

@@ -79,7 +79,7 @@ impl Frames {
     }
 }
 
-/// Frees a block, and verifies it in a check run.
+/// Verifies a block in a counted run, and frees it.
 ///
 /// # Safety
 ///

@@ -33,7 +33,7 @@ pub(crate) fn reserve_exact<R: RawAlloc + Copy>(alloc: R, n: u32) -> u64 {
     finish::<R>(&vec)
 }
 
-/// Hides the vector from the optimiser, and verifies it in a check run.
+/// Hides the vector from the optimiser, and verifies it in a counted run.
 #[inline(always)]
 fn finish<R: RawAlloc + Copy>(vec: &Vec<u32, BlockHandle<R>>) -> u64 {
     black_box(vec.as_ptr());

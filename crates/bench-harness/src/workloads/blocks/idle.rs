@@ -81,9 +81,9 @@ impl<C: Contender> Burst<C> {
         live
     }
 
-    /// Frees the live blocks in the order of `end`, except for survivors, and returns a checksum.
-    /// Then resets the contender if it is an arena. Arenas run only [`BurstEnd::Local`], so none of
-    /// their blocks is live at a reset, here or in `work`.
+    /// Frees the live blocks that `end` names, in its order, and returns a checksum. Then resets
+    /// the contender if it is an arena. Arenas run only [`BurstEnd::Local`], so none of their
+    /// blocks is live at a reset, here or in `work`.
     fn free(&mut self, end: BurstEnd) -> u64 {
         let (blocks, sizes) = (&mut *self.blocks, &*self.sizes);
         let alloc = self.alloc.by_ref();
@@ -162,7 +162,8 @@ impl<C: Contender> BurstCell<C> {
         other.answer()
     }
 
-    /// Sleeps or works until the moment `until`, depending on `after`.
+    /// Waits until the moment `until`. Depending on `after`, this thread sleeps, or the thread that
+    /// freed the burst works.
     fn pass(&self, until: Instant, after: AfterBurst) {
         let left = until.saturating_duration_since(Instant::now());
         match (after, &self.other) {

@@ -63,7 +63,7 @@ unsafe fn check(block: *mut u8, size: usize, tag: u8, sum: &mut u64) {
     *sum = mix(*sum, u64::from(first) | u64::from(last) << 8 | (size as u64) << 16);
 }
 
-/// Calls [`check`] in a check run.
+/// Calls [`check`] in a counted run.
 ///
 /// # Safety
 ///
@@ -86,7 +86,7 @@ impl<C: Contender> Stock for BlockStock<C> {
     #[inline(always)]
     unsafe fn take(&mut self, tag: u64, size: u16) -> *mut u8 {
         let size = usize::from(size);
-        // SAFETY: by the contract of `take`, the size is not zero.
+        // SAFETY: this stock is `SIZED`, so the size is not zero.
         let block = unsafe { self.0.by_ref().alloc(layout(size, 8)) };
         // SAFETY: the block has this size and is new.
         unsafe { touch(block, size, tag as u8) };

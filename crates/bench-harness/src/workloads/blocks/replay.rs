@@ -3,9 +3,9 @@
 //! `data/README.md` describes the traces and how they were made.
 //!
 //! The cell writes to a block as every replay of a trace does: the first byte of each cache line in
-//! its first 256 bytes. A counted run, such as that of the memory pass, also writes one byte of
-//! every page, so the whole block becomes resident. Blocks that the program never freed are freed
-//! at the end.
+//! its first 256 bytes. A counted run (a check or the memory pass) also writes one byte of every
+//! page, so the whole block becomes resident. Blocks that the program never freed are freed at the
+//! end.
 
 use core::alloc::Layout;
 use core::hint::black_box;
@@ -80,8 +80,8 @@ unsafe fn touch<R: RawAlloc>(block: *mut u8, from: u32, size: u32, tag: u8) {
     }
 }
 
-/// In a check run and in the memory pass, reads the touched bytes among the first [`TOUCHED`]
-/// bytes, counts each byte that differs from `tag` as damage, and folds these bytes into `sum`.
+/// In a counted run, reads the touched bytes among the first [`TOUCHED`] bytes, counts each byte
+/// that differs from `tag` as damage, and folds these bytes into `sum`.
 ///
 /// # Safety
 ///
@@ -122,8 +122,8 @@ unsafe fn play<R: RawAlloc + Copy>(alloc: R, program: &ReplayProgram, slots: &mu
         match op.action {
             Action::Free => {
                 // SAFETY: the program filled the slot with a block of this layout, which was
-                // touched with the slot's tag. The program fills the slot again before it next uses
-                // it.
+                // touched with the slot's tag. The program fills the slot again before its next
+                // use.
                 unsafe { end(alloc, slots[slot], new, tag, &mut sum) };
                 continue;
             }
@@ -168,12 +168,12 @@ unsafe fn play<R: RawAlloc + Copy>(alloc: R, program: &ReplayProgram, slots: &mu
     sum
 }
 
-/// Frees a block, and verifies it in a check run.
+/// Verifies a block in a counted run, and frees it.
 ///
 /// # Safety
 ///
-/// This allocator must have returned the block for this layout, and [`touch`] must have written its
-/// tag. The caller must not use the block again.
+/// This allocator must have returned the block for this layout, and [`touch`] must have written
+/// `tag` to it up to this size. The caller must not use the block again.
 #[inline(always)]
 unsafe fn end<R: RawAlloc + Copy>(alloc: R, block: *mut u8, layout: Layout, tag: u8, sum: &mut u64) {
     // SAFETY: the caller owns the block, and `touch` wrote the tag when the block was allocated and

@@ -1,7 +1,7 @@
 //! S9, threads that come and go. Each thread replaces random blocks in an array and ends. A new
 //! thread gets the array and frees the blocks that the previous thread allocated.
 //!
-//! A new thread starts on its parent's processor. If the host has a second processor, every other
+//! A new thread starts on its parent's processor. If the host has a second processor, every second
 //! thread then moves there. All threads wait until the last one has moved, because otherwise the
 //! first could end before the second starts. The time includes the thread starts and this wait.
 

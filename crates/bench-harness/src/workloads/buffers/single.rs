@@ -45,8 +45,8 @@ fn fixed<S: Source, const CAPACITY: usize, const SHARED: bool>(source: &mut S, o
     sum
 }
 
-/// Writes 16 times 64 bytes to a buffer whose first capacity is 64 bytes, finishes it and drops it,
-/// `ops` times.
+/// Takes a buffer whose first capacity is 64 bytes, which grows by 16 writes of 64 bytes, and drops
+/// it, `ops` times.
 #[inline(never)]
 fn extend<S: Source>(source: &mut S, ops: u64) -> u64 {
     let mut sum = 0;

@@ -1,5 +1,5 @@
 //! The corpus of R4 and R5: files of the standard library's sources, chosen by a hash of their
-//! names. If the sources are not installed, a few files of this harness take their place.
+//! names. If the sources are not installed, a few files of this workspace take their place.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::workloads::{self, FINGERPRINT, blocks::json::toolchains};
 /// The directory of the sources below a toolchain's root.
 const SOURCES: &str = "lib/rustlib/src/rust/library";
 
-/// The files of this harness that take the place of the sources.
+/// The files of this workspace that take the place of the sources.
 const SAMPLE: [(&str, &str); 8] = [
     ("blocks.rs", include_str!("../../blocks.rs")),
     ("tally.rs", include_str!("../../tally.rs")),

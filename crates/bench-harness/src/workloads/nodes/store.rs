@@ -1,6 +1,6 @@
-//! R5, store: looks up every identifier of the corpus, in order of occurrence, in an ordered tree.
-//! It inserts new identifiers, and one access in ten replaces the value. At the end it deletes all
-//! keys.
+//! R5, store: accesses an ordered tree for every identifier of the corpus, in order of occurrence.
+//! One access in ten puts a new value. The others look up the identifier, and insert it if it is
+//! new. At the end, the workload deletes all keys.
 //!
 //! The tree is a treap, whose shape depends only on its keys. The node of a key takes 48 bytes, and
 //! the node of its value 32.
@@ -110,7 +110,7 @@ impl<F: NodeFamily> Treap<F> {
         unsafe { self.give_back(node) }
     }
 
-    /// Frees an entry without children and its value. Returns the value.
+    /// Frees an entry that has no children, and the node of its value. Returns the value.
     ///
     /// # Safety
     ///

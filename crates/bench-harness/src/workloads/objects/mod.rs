@@ -17,7 +17,7 @@ use crate::tally;
 /// The number of live objects in S3.
 pub(crate) const SLOTS: u16 = 1024;
 
-/// In a check run, reads the first and the last word of an object, and folds both into `sum`.
+/// In a counted run, reads the first and the last word of an object, and folds both into `sum`.
 /// Reports the object as damaged if a word differs from `tag`.
 ///
 /// # Safety
@@ -67,7 +67,7 @@ pub(crate) fn slots<M: Maker>(context: &Context) -> Box<dyn Cell> {
     Box::new(Lasting::new(M::make::<StockObject>(usize::from(SLOTS)), fill))
 }
 
-/// Builds a cell of S6 with objects of 64 bytes. One object in `one_in` is late, or none if
+/// Builds a cell of S6 with objects of 64 bytes. One object in `one_in` is a straggler, or none if
 /// `one_in` is 0.
 pub(crate) fn stragglers<M: Maker>(one_in: usize, context: &Context) -> Box<dyn Cell> {
     let most = WINDOW + (WINDOW * LONGER).checked_div(one_in).unwrap_or(0);

@@ -11,7 +11,7 @@ const DEPTH: usize = 256;
 /// A parse error: its offset and its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ParseError {
-    /// The offset of the unexpected byte.
+    /// The offset at which the parser expected another text.
     pub(crate) at: usize,
     /// A description of the text that the parser expected.
     pub(crate) expected: &'static str,
@@ -21,7 +21,8 @@ pub(crate) struct ParseError {
 ///
 /// # Errors
 ///
-/// Returns an error if the text is not JSON, or if its values are nested deeper than 256 levels.
+/// Returns an error if the parser finds a text that it does not expect, or if values are nested
+/// deeper than 256 levels.
 pub(crate) fn parse<S: Storage>(text: &[u8], storage: S) -> Result<JsonNode<S>, ParseError> {
     let mut parser = Parser { text, at: 0, depth: 0, storage };
     let root = parser.value()?;

@@ -23,7 +23,7 @@ struct RowWindow<B> {
     fields: Vec<Option<OrHeap<B>>>,
     /// For each row, the index of the key among its fields.
     keys: Vec<u8>,
-    /// In a check run, for each row a number that depends on every byte of its fields.
+    /// In a counted run, for each row a number that depends on every byte of its fields.
     digests: Vec<u64>,
     groups: Vec<u32>,
     next: usize,

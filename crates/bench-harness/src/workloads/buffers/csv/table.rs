@@ -71,7 +71,7 @@ impl CsvTable {
         rows.flat_map(|row| lengths(&row).collect::<Vec<_>>()).collect()
     }
 
-    /// Returns the shipped tables, or `None` if a file is missing or too short.
+    /// Returns the shipped tables, or `None` if a file is missing, too short or not valid.
     fn shipped() -> Option<Self> {
         let folder = folder()?;
         let read = |(name, _): &(&str, u8)| cut(&fs::read(folder.join(name)).ok()?);

@@ -35,7 +35,7 @@ impl<F: NodeFamily> Drop for TreeVisits<F> {
     }
 }
 
-/// Returns the sources of a context, and litters the heap if `littered`.
+/// Returns the events of the context's sources, and litters the heap if `littered`.
 fn prepare<F: NodeFamily>(littered: bool, context: &Context) -> Arc<Syntax> {
     let syntax = context.sources.syntax();
     litter::scatter::<F::Backing>(littered, || tree::histogram::<F>(&syntax.counts), context.seed);
