@@ -224,6 +224,23 @@ impl<H> IdleQueue<H> {
             mail.missed.fetch_add(1, Ordering::Relaxed);
             return None;
         };
+        let purged = Self::purge_in_rounds(heaps, heap);
+        // While the units are lent, the heap has no mail, so a thread that pushed to it during that
+        // time may not have added it to the queue. ORDERING: after the SeqCst fence of
+        // `LentUnits::put_back`. Pairs with the fence in `IdleQueue::put_back`: either this thread
+        // sees that the heap is not in the queue, or the thread that removes it sees the units.
+        let is_lost = !mail.queued.load(Ordering::Relaxed) && mail.is_some();
+        if is_lost && !weakened!("lent_heap_is_not_queued") {
+            self.add(heaps, heap, true);
+        }
+        Some(purged)
+    }
+
+    /// Purges units of a heap whose owner is idle by bytes, and does the work of looks that found
+    /// the heap's gate shut. The threads that made those looks may have made their last free. Only
+    /// the thread inside the heap's gate may call this.
+    fn purge_in_rounds<E: IdleHeaps<Heap = H>>(heaps: &E, heap: &H) -> Purged {
+        let mail = heaps.mail(heap);
         let (mut purged, mut looks, mut is_behind) = (Purged::default(), 1, false);
         for _ in 0..=CATCH_UP {
             // Other threads may still have been freeing the blocks of a unit when a look examined
@@ -237,8 +254,6 @@ impl<H> IdleQueue<H> {
             }
             let round = heaps.purge_units(heap, IdleBy::Bytes);
             purged = Purged { units: purged.units + round.units, ..round };
-            // If other looks found the gate shut, this look also does their work. The threads that
-            // missed it may have made their last free.
             let missed = mail.missed.swap(0, Ordering::Relaxed);
             looks += if weakened!("missed_looks_do_not_count") { 0 } else { missed };
             if round.ended {
@@ -251,15 +266,7 @@ impl<H> IdleQueue<H> {
                 break;
             }
         }
-        // While the units are lent, the heap has no mail, so a thread that pushed to it during that
-        // time may not have added it to the queue. ORDERING: after the SeqCst fence of
-        // `LentUnits::put_back`. Pairs with the fence in `IdleQueue::put_back`: either this thread
-        // sees that the heap is not in the queue, or the thread that removes it sees the units.
-        let is_lost = !mail.queued.load(Ordering::Relaxed) && mail.is_some();
-        if is_lost && !weakened!("lent_heap_is_not_queued") {
-            self.add(heaps, heap, true);
-        }
-        Some(purged)
+        purged
     }
 
     /// Adds a heap, unless it is in the queue already. If `new` is true, starts the owner's pause.
@@ -369,7 +376,10 @@ impl<H> IdleQueue<H> {
             return false;
         }
         let Some(_pass) = mail.gate.try_enter() else { return false };
-        let purged = heaps.purge_units(heap, IdleBy::Time);
+        let mut purged = heaps.purge_units(heap, IdleBy::Time);
+        if mail.missed.load(Ordering::Relaxed) != 0 && !weakened!("looks_by_time_catch_up_nothing") {
+            purged = Self::purge_in_rounds(heaps, heap);
+        }
         if purged.ended {
             // Any seen unit may have become empty since a thread examined it.
             mail.since.set(now);

@@ -129,6 +129,16 @@ fn looks_by_bytes_examine_seen_units_again_after_a_number_of_looks() {
 }
 
 #[test]
+fn a_look_by_time_does_the_work_of_looks_that_found_its_gate_shut() {
+    let (looks, heap) = (Looks::new(), Heap::new());
+    looks.push(&heap);
+    looks.met.set(1);
+    looks.queue.look(&looks);
+    assert!(looks.rounds.get() >= 2, "{} rounds", looks.rounds.get());
+    book(&heap);
+}
+
+#[test]
 fn looks_that_find_the_gate_shut_count_towards_the_next_examination_of_seen_units() {
     let (looks, heap) = (Looks::new(), Heap::new());
     let unit = looks.push(&heap);
