@@ -15,11 +15,14 @@
 //! a bound ([`PushedBytes`]). After some pushes to a heap whose owner is idle by bytes, the pushing
 //! thread looks at that heap instead of the queue.
 //!
+//! A heap has two stacks of units with unbooked remote frees: its inbox, and *seen*, which holds
+//! the units that a look has examined. Only one thread at a time looks at a heap.
+//!
 //! ```text
-//!   remote free --> inbox --borrow--> looks at units --put back--> seen      (one at a time)
-//!                     ^               unit empty? purge             |
-//!                     '--------- after a pause or 16 looks ---------'
-//!                  owner: takes the units of both, and books them
+//!   remote free --> inbox --borrow--> look: purges empty units --put back--> seen
+//!                     ^                                                       |
+//!                     '------ after a pause, or after 16 looks by bytes ------'
+//!                  owner: takes the units of inbox and seen, and books them
 //! ```
 //!
 //! Heaps are permanent memory and are linked through their own words, so the queue does not

@@ -55,8 +55,8 @@ fn fits(at: usize) -> bool {
 /// store that value again.
 ///
 /// A signal handler runs before or after this one instruction, so it cannot fork between the
-/// comparison and the store. The instruction has no `lock` prefix, because the prefix would cost
-/// each event a locked instruction more. Without it, a child that executes the instruction at the
+/// comparison and the store. The instruction has no `lock` prefix, because a locked instruction
+/// would slow down each event. Without the prefix, a child that executes the instruction at the
 /// same moment as its parent may still store an old length. The parent's next event in this packet
 /// corrects that length.
 #[cfg(all(target_arch = "x86_64", not(miri)))]

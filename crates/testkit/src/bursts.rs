@@ -5,6 +5,7 @@
 use std::fs;
 use std::sync::mpsc::sync_channel;
 use std::thread;
+use std::time::Duration;
 
 /// The size of an OS page in bytes.
 pub const PAGE: usize = 4 << 10;
@@ -30,6 +31,27 @@ pub fn faults() -> usize {
     let after_name = stat.rsplit(')').next().expect("the name of the program");
     // The text after the name starts with field 3, and `minflt` is field 10.
     after_name.split_whitespace().nth(7).and_then(|word| word.parse().ok()).expect("a number")
+}
+
+/// Returns the number that the system gave to the calling thread.
+fn thread_number() -> String {
+    let stat = fs::read_to_string("/proc/thread-self/stat").expect("the system has this file");
+    stat.split(' ').next().expect("the number of the thread").to_owned()
+}
+
+/// Waits until a thread of this process sleeps. A thread that the system has preempted before it
+/// sleeps could still take the slow path of its allocator.
+///
+/// # Panics
+/// Panics if the thread has ended.
+fn wait_until_asleep(thread: &str) {
+    let is_asleep = || {
+        let stat = fs::read_to_string(format!("/proc/self/task/{thread}/stat")).expect("the thread lives");
+        stat.rsplit(')').next().is_some_and(|after_name| after_name.trim_start().starts_with('S'))
+    };
+    while !is_asleep() {
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// The memory of the process around one burst.
@@ -66,10 +88,15 @@ pub fn freed_elsewhere<B: Send>(
     let (send, receive) = sync_channel(1);
     let (order, orders) = sync_channel(1);
     thread::scope(|threads| {
-        let owner = threads.spawn(move || orders.iter().for_each(|()| send.send(make()).unwrap_or(())));
+        let owner = threads.spawn(move || {
+            let number = thread_number();
+            orders.iter().for_each(|()| send.send((number.clone(), make())).unwrap_or(()));
+        });
         let next = || {
             order.send(()).expect("the owner waits");
-            receive.recv().expect("the owner sends")
+            let (number, blocks) = receive.recv().expect("the owner sends");
+            wait_until_asleep(&number);
+            blocks
         };
         let memory = (0..bursts).map(|_| measured(next, &free)).collect();
         drop(order);
@@ -90,12 +117,16 @@ pub fn two_freed_at_once<B: Send>(make: impl Fn() -> B + Sync, free: impl Fn(&mu
             let (send, make) = (send.clone(), &make);
             let (end, ended) = sync_channel::<()>(1);
             let owner = threads.spawn(move || {
-                send.send(make()).unwrap_or(());
+                send.send((thread_number(), make())).unwrap_or(());
                 ended.recv().unwrap_or(());
             });
             (owner, end)
         });
-        let mut blocks = [(), ()].map(|()| receive.recv().expect("the owner sends"));
+        let mut blocks = [(), ()].map(|()| {
+            let (number, blocks) = receive.recv().expect("the owner sends");
+            wait_until_asleep(&number);
+            blocks
+        });
         let (faults, peak) = (faults() - faults_before, resident());
         thread::scope(|freeing| {
             let started = blocks.each_mut().map(|blocks| freeing.spawn(|| free(blocks)));

@@ -1,4 +1,4 @@
-//! Renders the templates of the page and of the texts.
+//! Renders the crate's templates: the HTML page of a report, and the texts for a terminal.
 #![forbid(unsafe_code)]
 
 use ephemera_measure::grid::aligned;

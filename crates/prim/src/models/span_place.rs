@@ -43,8 +43,8 @@ fn loom_a_kept_span_goes_to_its_owner_or_to_another_thread() {
         let own = kept.get();
         own.spans[0].write();
         own.put(0);
-        // If the owner takes the first span back, it accesses that span for the last time. Then it
-        // stores the second span if the place is empty.
+        // If the owner gets the first span back, it makes its last access to that span. In either
+        // case, it then stores the second span, unless the place is full.
         if let Some(span) = own.place.take() {
             own.end(span);
         }

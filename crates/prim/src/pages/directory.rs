@@ -103,8 +103,8 @@ impl Directory {
 
     /// Releases the claim on a superblock that is not mapped.
     pub(super) fn vacate(&self, number: u32) {
-        // ORDERING: Release. Pairs with the Acquire in `Directory::claim`. Publishes: that the
-        // mapping was unmapped.
+        // ORDERING: Release. Pairs with the Acquire in `Directory::claim`. Publishes: the
+        // unmapping of the superblock's previous mapping.
         self.vacant.fetch_or(1 << number, Ordering::Release);
     }
 }

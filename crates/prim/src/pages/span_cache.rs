@@ -155,8 +155,8 @@ impl SpanCache {
         Some(taken)
     }
 
-    /// Lets one more block get room, because a block grew into its room or the thread frees a block
-    /// with room. The number of further blocks never exceeds [`ROOMS`].
+    /// Allows the thread to give room to one more block, up to [`ROOMS`] blocks. The caller has
+    /// grown a block into its room, or frees a block that has room.
     ///
     /// # Safety
     /// The cache belongs to the calling thread.

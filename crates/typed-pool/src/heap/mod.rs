@@ -266,8 +266,8 @@ pub(crate) unsafe trait PoolEnv: Copy {
     /// Returns whether the fast path of a free may push a slot to `unit`: the unit belongs to this
     /// heap and is neither abandoned nor counted, and the heap is closed to guests.
     fn frees_to(&self, unit: UnitPtr) -> bool;
-    /// Returns whether the heap may host guests. A guest pins its unit, whose memory another thread
-    /// may need.
+    /// Returns whether the heap may host guests. It may not while its family has a limit: a guest
+    /// pins its unit, and the request of another thread may need the memory of that unit.
     #[inline]
     fn may_host(&self) -> bool {
         true

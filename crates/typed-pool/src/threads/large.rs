@@ -49,7 +49,7 @@ pub(crate) fn allocate_beyond(family: &'static Family, layout: Layout) -> Result
     }
 }
 
-/// Allocates a block of a layout without units. The block may exceed the limit.
+/// Allocates a block that no unit serves. The block may exceed the limit.
 fn allocate_large_beyond(family: &'static Family, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     let block = large::allocate(&own_pages(), &books(family), layout, Limit::Lifted, false)?;
     if let Some(charge) = scope_of_thread(family) {
@@ -60,7 +60,7 @@ fn allocate_large_beyond(family: &'static Family, layout: Layout) -> Result<NonN
     Ok(block)
 }
 
-/// Allocates a block of a layout without units. If that fails, frees empty units and tries again.
+/// Allocates a block that no unit serves. If that fails, frees empty units and tries again.
 /// On a thread with a table, each call counts as a slow-path visit, because a thread that allocates
 /// only large blocks would otherwise never book the remote frees of its small ones.
 #[cold]
@@ -122,7 +122,7 @@ pub(super) fn allocate_or_make_room(
     })
 }
 
-/// Frees a block of a layout without units. This function is not inlined, because it would add
+/// Frees a block that no unit serves. This function is not inlined, because it would add
 /// register pressure to the fast path of other layouts.
 ///
 /// # Safety
@@ -144,7 +144,7 @@ pub(crate) unsafe fn deallocate_large(family: &'static Family, block: NonNull<u8
     }
 }
 
-/// Grows a block of a layout without units. If that fails, frees empty units and tries again. If
+/// Grows a block that no unit serves. If that fails, frees empty units and tries again. If
 /// both tries fail, the block is unchanged.
 ///
 /// # Safety
@@ -199,7 +199,7 @@ pub(crate) unsafe fn grow_large(
     grown
 }
 
-/// Shrinks a block of a layout without units. If that fails, the block is unchanged.
+/// Shrinks a block that no unit serves. If that fails, the block is unchanged.
 ///
 /// # Safety
 /// The contract of `Allocator::shrink` holds. The block came from the operating system's pages and

@@ -93,8 +93,9 @@ unsafe fn note_growth(heaps: Heaps<'static>, (old, new): (Layout, Layout)) {
     }
 }
 
-/// Allocates a block of a layout without units, like [`allocate_large`]. `grows` says whether the
-/// block replaces a smaller one, as in [`CachedPages::take`].
+/// Allocates a block that no unit serves, from the thread's own spans if possible. Calls
+/// [`allocate_large`] if the thread has no table or is in a scope. `grows` says whether the block
+/// replaces a smaller one, as in [`CachedPages::take`].
 ///
 /// # Safety
 /// `heaps` is the value of this thread's cell of the family.
@@ -124,7 +125,7 @@ pub(crate) unsafe fn allocate_block(
     allocate_large(family, layout, false)
 }
 
-/// Frees a block of a layout without units, like [`deallocate_large`].
+/// Frees a block that no unit serves, like [`deallocate_large`].
 ///
 /// # Safety
 /// `block` is a live block of this layout. Unless its size is zero, it came from the process's
@@ -154,7 +155,7 @@ pub(crate) unsafe fn deallocate_block(
     unsafe { large::deallocate(&Pages, &heaps.books(), block, layout) };
 }
 
-/// Grows a block of a layout without units, like [`grow_large`].
+/// Grows a block that no unit serves, like [`grow_large`].
 ///
 /// # Safety
 /// The contract of [`grow_large`] holds. `heaps` is the value of this thread's cell of the family.

@@ -60,7 +60,8 @@ impl Family {
     }
 
     /// Trims this thread and the records that no thread holds. Asks the holders of the other
-    /// records to trim at their next slow path, and threads in scopes also to trim when they leave.
+    /// records to trim at their next slow path. A thread in a scope also trims when it leaves the
+    /// scope.
     pub fn trim_all(&'static self) {
         self.trim();
         self.epoch.raise();

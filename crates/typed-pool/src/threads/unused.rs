@@ -6,13 +6,14 @@
 //!               put                             take, at the gate
 //!   UNLISTED ----------> LISTED, unused ------------------------------> UNLISTED, in use
 //!   in use                |        ^                                       ^
-//!             take,       v        | put                                   | unlist: not taken
-//!             gate shut  LISTED, in use -----------------------------------'
+//!             take,       v        | put                                   | unlist: in use
+//!             no gate    LISTED, in use -----------------------------------'
 //! ```
 //!
 //! The *gate* is a lock with a bounded wait. Only the thread at the gate removes items from the
-//! list, so an item on the list keeps its link. If the thread at the gate is preempted, other
-//! threads need not make new heaps: they take an unused item and leave it on the list.
+//! list, so an item on the list keeps its link. If that thread removes an item in use, the item
+//! stays with its user, and the thread tries the next one. If the thread at the gate is preempted,
+//! other threads need not make new heaps: they take an unused item and leave it on the list.
 //!
 //! # Invariant
 //! **S5** An item is permanent memory. It has at most one user at a time. The user is the thread

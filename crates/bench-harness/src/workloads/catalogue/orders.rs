@@ -18,9 +18,10 @@ impl WorkloadSpec {
         matches!(self.workload, Workload::Idle(_))
     }
 
-    /// Returns the work of each of a contender's processes. In S12, a quick run has a burst of 64
-    /// MiB and reads memory for one second. A full run has a burst of 256 MiB and reads memory for
-    /// ten seconds.
+    /// Returns one order for each process that the workload starts for a contender, and none for
+    /// workloads that run in rounds. S12 has one process for each [`AfterBurst`]. In a quick run,
+    /// the process frees a burst of 64 MiB and samples its resident memory for one second. In a
+    /// full run, the burst has 256 MiB, and the sampling takes ten seconds.
     pub fn alone_orders(&self, full: bool) -> Vec<AloneOrder> {
         match self.workload {
             Workload::Idle(_) => {
