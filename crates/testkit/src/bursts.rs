@@ -2,10 +2,10 @@
 //! Linux. Tests use these measurements to show which memory an allocator returns without a further
 //! call, and which pages it keeps.
 
+use core::time::Duration;
 use std::fs;
 use std::sync::mpsc::sync_channel;
 use std::thread;
-use std::time::Duration;
 
 /// The size of an OS page in bytes.
 pub const PAGE: usize = 4 << 10;
