@@ -1,6 +1,7 @@
 //! Requires a comment at every ordering in library code that is stronger than `Relaxed`. The
 //! comment says what the ordering publishes or sees, and names the function at the other end.
 
+use core::ops::Range;
 use std::collections::BTreeSet;
 
 use super::source::Token;
@@ -11,6 +12,9 @@ const STRONG: [&str; 4] = ["Acquire", "Release", "AcqRel", "SeqCst"];
 
 /// The number of lines above an ordering that are searched for a line of its comment.
 const ABOVE: usize = 6;
+
+/// The first tokens of the macro that defines an ordering with its weakenings.
+const MACRO: [&str; 3] = ["ordering", "!", "("];
 
 /// The start of a comment about an ordering.
 const MARK: &str = "ORDERING:";
@@ -23,14 +27,19 @@ pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
         if is_library_code(&file.path) {
             let tokens = file.tokens();
             let constants = constants(&tokens);
-            for line in uses(&tokens) {
-                match reason(file, line, &constants) {
+            for OrderingUse { line, above } in uses(&tokens) {
+                match reason(file, line, above, &constants) {
                     None => findings.push(Finding::error(
                         &file.path,
                         line,
                         format!(
                             "an ordering without a comment: write `// {MARK} <what it orders>. Pairs with \
-                             `<function>`.` within the {ABOVE} lines above"
+                             `<function>`.` {}",
+                            if above == 1 {
+                                "in the line above".to_owned()
+                            } else {
+                                format!("within the {above} lines above")
+                            }
                         ),
                     )),
                     Some(text) if pair(&text).is_none() => findings.push(Finding::error(
@@ -83,9 +92,18 @@ fn functions(file: &SourceFile) -> Vec<String> {
     after.map(|pair| pair[1].text.to_owned()).collect()
 }
 
-/// Returns the lines that use a strong ordering, each once: `Ordering::Acquire`, or an imported
-/// `Acquire`.
-fn uses(tokens: &[Token<'_>]) -> Vec<usize> {
+/// A line that uses a strong ordering.
+#[derive(Debug, PartialEq, Eq)]
+struct OrderingUse {
+    line: usize,
+    /// The number of lines above that are searched for a line of its comment.
+    above: usize,
+}
+
+/// Returns the lines that use a strong ordering, each once: `Ordering::Acquire`, an imported
+/// `Acquire`, or an `ordering!` that names one. Such a macro counts as one use, in its first line,
+/// and needs a comment of its own in the line above.
+fn uses(tokens: &[Token<'_>]) -> Vec<OrderingUse> {
     let mut types = BTreeSet::from(["Ordering"]);
     let mut bare = BTreeSet::new();
     let mut outside = vec![true; tokens.len()];
@@ -97,7 +115,13 @@ fn uses(tokens: &[Token<'_>]) -> Vec<usize> {
         outside[start..end].fill(false);
         imports(&tokens[start..end], &mut types, &mut bare);
     }
-    let mut lines = Vec::new();
+    let mut found: Vec<OrderingUse> = Vec::new();
+    for range in macros(tokens) {
+        if tokens[range.clone()].iter().any(|token| STRONG.contains(&token.text)) {
+            found.push(OrderingUse { line: tokens[range.start].line, above: 1 });
+        }
+        outside[range].fill(false);
+    }
     for (index, token) in tokens.iter().enumerate() {
         let qualified = index >= 2 && tokens[index - 1].text == "::";
         let strong = if qualified {
@@ -105,11 +129,26 @@ fn uses(tokens: &[Token<'_>]) -> Vec<usize> {
         } else {
             bare.contains(token.text)
         };
-        if strong && outside[index] && lines.last() != Some(&token.line) {
-            lines.push(token.line);
+        if strong && outside[index] && found.last().is_none_or(|last| last.line != token.line) {
+            found.push(OrderingUse { line: token.line, above: ABOVE });
         }
     }
-    lines
+    found
+}
+
+/// Returns the tokens of each `ordering!(…)`, from the name to the closing parenthesis.
+fn macros(tokens: &[Token<'_>]) -> Vec<Range<usize>> {
+    let starts =
+        tokens.windows(3).enumerate().filter(|(_, head)| head.iter().map(|token| token.text).eq(MACRO));
+    let whole = starts.map(|(index, _)| {
+        let mut depth = 0_i32;
+        let end = tokens[index..].iter().position(|token| {
+            depth += i32::from(token.text == "(") - i32::from(token.text == ")");
+            depth == 0 && token.text == ")"
+        });
+        index..end.map_or(tokens.len(), |length| index + length + 1)
+    });
+    whole.collect()
 }
 
 fn starts_use(tokens: &[Token<'_>], index: usize) -> bool {
@@ -138,13 +177,14 @@ fn imports<'a>(tokens: &[Token<'a>], types: &mut BTreeSet<&'a str>, bare: &mut B
     }
 }
 
-/// Returns the comment for the ordering in `line`, or `None` if the ordering has no comment. A
-/// comment above a constant applies to the whole constant.
-fn reason(file: &SourceFile, line: usize, constants: &[(usize, usize)]) -> Option<String> {
+/// Returns the comment for the ordering in `line`, or `None` if neither the line nor the `above`
+/// lines before it have a line of such a comment. A comment above a constant applies to the whole
+/// constant.
+fn reason(file: &SourceFile, line: usize, above: usize, constants: &[(usize, usize)]) -> Option<String> {
     let constant = constants.iter().find(|(first, last)| (*first..=*last).contains(&line));
     let begins = constant.map_or(line, |(first, _)| *first);
     let start =
-        (begins.saturating_sub(ABOVE).max(1)..=line).rev().find_map(|above| reason_through(file, above))?;
+        (begins.saturating_sub(above).max(1)..=line).rev().find_map(|near| reason_through(file, near))?;
     Some(comment_at(file, start))
 }
 
@@ -240,6 +280,27 @@ mod tests {
         assert_eq!(found(&body).len(), 1);
         let function = body.replace("const X: Ordering =", "").replace("};", "}");
         assert_eq!(found(&format!("// ORDERING: a. Pairs with `take`.\n{function}")).len(), 1);
+    }
+
+    #[test]
+    fn an_ordering_macro_needs_a_comment_of_its_own() {
+        let define = "ordering!(pub(super) a_order = Acquire, Relaxed if \"a\");\n";
+        assert!(found(define)[0].starts_with("crates/a/src/b.rs:1: an ordering without a comment"));
+        let good = "// ORDERING: Acquire. Pairs with `Inbox::take`.\n";
+        assert!(found(&format!("{good}{define}")).is_empty());
+        assert!(found(&format!("{good}{define}{good}{define}")).is_empty());
+        assert!(found(&format!("{good}{define}{define}"))[0].starts_with("crates/a/src/b.rs:3:"));
+        let lines = "ordering!(\n    a_order = AcqRel,\n    Relaxed if \"a\",\n    Release if \"b\"\n);\n";
+        assert_eq!(found(lines).len(), 1);
+        assert!(found(&format!("{good}{lines}")).is_empty());
+        assert!(found(&format!("{good}{lines}x.load(Ordering::Acquire);\n")).is_empty());
+        let import = "use core::sync::atomic::Ordering::Acquire;\n";
+        assert_eq!(found(&format!("{import}{define}")).len(), 1);
+        assert!(
+            found("// ORDERING: a.\nordering!(a_order = Release, Relaxed if \"a\");\n")[0]
+                .contains("lacks \"Pairs with\"")
+        );
+        assert!(found("ordering!(a_order = Relaxed, Relaxed if \"a\");\n").is_empty());
     }
 
     #[test]
