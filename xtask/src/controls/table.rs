@@ -40,7 +40,7 @@ pub(crate) struct Control {
 }
 
 /// The way in which a control's test is run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ControlKind {
     /// As a loom model.
