@@ -42,7 +42,8 @@ fn line(recorded: &RecordedBench, (id, ours, peer): &FrontRow) -> Option<String>
     let cell = |row: &SummaryRow, name: bool| {
         let figure = if row.key == "glibc" { "1".to_owned() } else { format!("{:.2}", ratio(row)) };
         let overlaps = ends(row).zip(ends(first)).is_some_and(|((low, _), (_, high))| low <= high);
-        // If the interval of the lowest ratio contains glibc's, no figure of the row is certain.
+        // If the interval of the lowest ratio contains 1, glibc may be the fastest, so no figure is
+        // bold.
         let is_certain = first.key == "glibc" || ends(first).is_some_and(|(_, high)| high < 1.0);
         let figure = match (row.key == first.key && is_certain, overlaps) {
             (true, _) => format!("**{figure}**"),
@@ -138,6 +139,11 @@ mod tests {
             {"key": "upstream-ring", "allocator": "upstream", "state": "ran", "ratio": 0.255, "interval": [0.25, 0.27]},
             {"key": "jemalloc", "allocator": "jemalloc", "state": "ran", "ratio": 0.5, "interval": [0.4, 0.6]},
             {"key": "mimalloc", "allocator": "mimalloc", "state": "missing", "ratio": null}]},
+            {"id": "S1/pair/98", "class": "blocks", "title": "close", "op": "pair", "trusted": true, "rows": [
+            {"key": "glibc", "allocator": "glibc", "state": "ran", "ratio": 1.0},
+            {"key": "ring", "allocator": "RingAlloc", "state": "ran", "ratio": 0.97, "interval": [0.9, 1.05]},
+            {"key": "upstream-ring", "allocator": "upstream", "state": "ran", "ratio": 1.2, "interval": [1.1, 1.3]},
+            {"key": "jemalloc", "allocator": "jemalloc", "state": "ran", "ratio": 0.98, "interval": [0.95, 1.01]}]},
             {"id": "S1/pair/99", "class": "blocks", "title": "more", "op": "pair", "trusted": true, "rows": [
             {"key": "glibc", "allocator": "glibc", "state": "ran", "ratio": 1.0},
             {"key": "ring", "allocator": "RingAlloc", "state": "ran", "ratio": 3.0, "interval": [2.9, 3.1]},
@@ -153,6 +159,11 @@ mod tests {
         assert_eq!(
             line("S1/pair/64", "ring").unwrap(),
             "| [pairs: many](docs/benchmarks/results.md#s1pair64) | **0.25** RingAlloc | 0.50 jemalloc | ≈ 0.26 | 1 |\n"
+        );
+        // The interval of the lowest ratio contains 1, so the line has no winner.
+        assert_eq!(
+            line("S1/pair/98", "ring").unwrap(),
+            "| [close](docs/benchmarks/results.md#s1pair98) | ≈ 0.97 RingAlloc | ≈ 0.98 jemalloc | 1.20 | ≈ 1 |\n"
         );
         assert_eq!(line("S1/pair/64", "one-ring"), None);
         assert_eq!(line("S9", "ring"), None);
