@@ -24,7 +24,8 @@ pub struct SummaryTable {
     /// The 95 % interval of `aa`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aa_interval: Option<(f64, f64)>,
-    /// Whether the reference agreed with itself.
+    /// Whether the table is trusted. It is not if the reference differed from itself, or if its
+    /// ratio to itself is uncertain.
     pub trusted: bool,
     /// The contenders, in the order of the registry.
     pub rows: Vec<SummaryRow>,

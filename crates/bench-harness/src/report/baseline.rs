@@ -59,7 +59,8 @@ pub struct Change {
     pub change: Estimate,
     /// The verdict on the quotient.
     pub verdict: Verdict,
-    /// Whether the reference differed from itself in at least one of the two tables.
+    /// Whether at least one of the two tables is untrusted: the reference differed from itself, or
+    /// its ratio to itself is uncertain.
     pub untrusted: bool,
 }
 
@@ -73,7 +74,7 @@ const COLUMNS: [Column<Change>; 7] = [
     ("", |change| if change.untrusted { UNTRUSTED } else { "" }.to_owned()),
 ];
 
-const UNTRUSTED: &str = "untrusted: the reference differed from itself";
+const UNTRUSTED: &str = "untrusted: the reference differed from itself, or its ratio to itself is uncertain";
 
 /// Writes an estimate as an object of `summary.json`.
 fn shown<S: Serializer>(e: &Estimate, to: S) -> Result<S::Ok, S::Error> {

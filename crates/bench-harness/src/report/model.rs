@@ -242,6 +242,8 @@ mod tests {
         assert!(!is_trusted(&aa(1.03, 1.01, 1.05)), "1 is outside");
         assert!(!is_trusted(&aa(1.3, 0.9, 1.9)), "1 is inside, and far");
         assert!(!is_trusted(&aa(0.8, 0.5, 1.2)), "below as well");
+        assert!(!is_trusted(&aa(1.3, 0.95, 1.8)), "only the ratio is too far above 1");
+        assert!(!is_trusted(&aa(0.8, 0.65, 1.2)), "only the ratio is too far below 1");
         assert!(!is_trusted(&aa(1.0, 0.6, 1.3)), "the ends are too far apart");
     }
 }

@@ -94,7 +94,7 @@ fn heading(table: &ReportTable) -> String {
     format!("{id}: {title}; ns per {op}; A/A {aa}{}", dirty.unwrap_or_default())
 }
 
-const UNTRUSTED: &str = "UNTRUSTED: the reference differs from itself in this table";
+const UNTRUSTED: &str = "UNTRUSTED: the reference differed from itself, or its ratio to itself is uncertain";
 
 /// Returns the values of a table for the templates.
 fn shown(table: &ReportTable) -> Value {
