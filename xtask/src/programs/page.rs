@@ -47,7 +47,7 @@ const NOTES: &str = "notes";
 /// The text that explains the columns to a reader of the report.
 const LEGEND: &str = "Ratios are to glibc, and below 1 is faster or smaller. The ratio of elapsed time is a median of paired rounds with a 95 % \
 interval, and so is that of processor time (cpu: user and system). Times and memory are medians of rounds. Peak: the most resident memory. Mean: resident memory, averaged over the \
-run's time. A verdict other than ≈ needs a 99 % interval that excludes 1, and a difference of more than three times that of the A/A pair.";
+run's time. A verdict other than ≈ needs a 99 % interval that excludes 1, and a difference of more than 1 % and of more than three times that of the A/A pair.";
 
 /// The rows of a table, as cells. The first row is the head.
 type Grid = Vec<Vec<String>>;
