@@ -53,6 +53,11 @@ const SPAN: Layout = match Layout::from_size_align(32 << 10, 32 << 10) {
     Err(_) => panic!("a layout"),
 };
 
+/// Allocates this number of spans.
+fn spans(number: usize) -> Vec<Owned> {
+    (0..number).map(|_| Owned::new(SPAN).expect("memory")).collect()
+}
+
 /// Returns the resident bytes of the process. AddressSanitizer's shadow of freed mappings stays
 /// resident, so under that tool the result is the number of bytes whose pages may be resident.
 #[cfg(target_os = "linux")]
@@ -101,7 +106,7 @@ fn resident_memory_falls_to_the_bound_while_a_burst_is_freed() {
 fn shedding_returns_about_as_many_cached_bytes_as_asked() {
     take_turn();
     pages::purge();
-    let burst = || drop((0..1_500).map(|_| Owned::new(SPAN).expect("memory")).collect::<Vec<_>>());
+    let burst = || drop(spans(1_500));
     (0..6).for_each(|_| burst());
     let (cached, wanted) = (pages::usage().bytes_cached, 4 << 20);
     assert!(cached > 3 * wanted, "{cached}");
@@ -116,7 +121,7 @@ fn shedding_returns_about_as_many_cached_bytes_as_asked() {
 fn pages_that_were_needed_again_stay_cached_until_they_are_unused() {
     take_turn();
     pages::purge();
-    let burst = || drop((0..1_500).map(|_| Owned::new(SPAN).expect("memory")).collect::<Vec<_>>());
+    let burst = || drop(spans(1_500));
     burst();
     assert!(pages::usage().bytes_cached <= pages::CACHE);
     (0..4).for_each(|_| burst());
@@ -147,7 +152,7 @@ fn a_free_that_lowers_the_bound_returns_the_excess() {
     for free in frees {
         pages::purge();
         let large = Owned::new(layout(1 << 30, 8)).expect("memory");
-        drop((0..3_000).map(|_| Owned::new(SPAN).expect("memory")).collect::<Vec<_>>());
+        drop(spans(3_000));
         assert!(pages::usage().bytes_cached > 64 << 20, "an eighth of a gigabyte may stay");
         free(large);
         assert!(pages::usage().bytes_cached <= pages::CACHE, "{:?}", pages::usage());
@@ -158,7 +163,7 @@ fn a_free_that_lowers_the_bound_returns_the_excess() {
 fn a_free_that_lowers_a_risen_bound_returns_the_excess() {
     take_turn();
     pages::purge();
-    let burst = || drop((0..3_000).map(|_| Owned::new(SPAN).expect("memory")).collect::<Vec<_>>());
+    let burst = || drop(spans(3_000));
     (0..3).for_each(|_| burst());
     assert!(pages::usage().bytes_cached > 30 << 20, "the bound has risen: {:?}", pages::usage());
     let large = Owned::new(layout(512 << 20, 8)).expect("memory");
@@ -174,7 +179,7 @@ fn a_free_that_lowers_a_risen_bound_returns_the_excess() {
 fn a_lower_bound_also_limits_its_rise() {
     take_turn();
     pages::purge();
-    let burst = || drop((0..1_500).map(|_| Owned::new(SPAN).expect("memory")).collect::<Vec<_>>());
+    let burst = || drop(spans(1_500));
     (0..3).for_each(|_| burst());
     assert!(pages::usage().bytes_cached > 2 * pages::CACHE, "the bound has risen");
     pages::set_cache(0);
@@ -190,7 +195,7 @@ fn growth_of_a_mapping_raises_the_bound_by_its_new_bytes_only() {
     pages::purge();
     // All allocations come before the bound rises, because they would raise it too.
     let gone = Owned::new(layout(64 << 20, 8)).expect("memory");
-    let burst: Vec<_> = (0..3_000).map(|_| Owned::new(SPAN).expect("memory")).collect();
+    let burst = spans(3_000);
     let mut block = Owned::new(layout(2 << 20, 8)).expect("memory");
     drop(gone);
     for power in 22..26 {
@@ -211,7 +216,7 @@ fn a_bound_that_the_program_set_rises_by_at_most_four_times_itself() {
     pages::purge();
     pages::set_cache(LEAST);
     // An eighth of the bytes in use is less than the bound.
-    let burst = || drop((0..250).map(|_| Owned::new(SPAN).expect("memory")).collect::<Vec<_>>());
+    let burst = || drop(spans(250));
     (0..6).for_each(|_| burst());
     let cached = pages::usage().bytes_cached;
     pages::set_cache(pages::CACHE);
@@ -223,8 +228,7 @@ fn a_bound_that_the_program_set_rises_by_at_most_four_times_itself() {
 fn cached_spans_leave_while_other_blocks_come_and_go() {
     take_turn();
     pages::purge();
-    let blocks: Vec<_> = (0..100).map(|_| Owned::new(SPAN).expect("memory")).collect();
-    drop(blocks);
+    drop(spans(100));
     let cached = pages::usage().bytes_cached;
     assert!(cached > 30 * SPAN.size(), "the last superblock stays: {cached}");
     // Each round is two events, an allocation and a free. A look after every 64th event purges at
@@ -373,7 +377,7 @@ fn a_forked_child_allocates_while_threads_of_the_parent_do() {
             let held = Owned::new(SPAN);
             assert!(ephemera_testkit::fork::holds_in_a_child(|| {
                 drop(held);
-                let blocks: Vec<_> = (0..70).map(|_| Owned::new(SPAN).expect("memory")).collect();
+                let blocks = spans(70);
                 blocks.iter().for_each(|block| block.fill(5));
                 blocks.iter().all(|block| block.holds(5))
             }));
