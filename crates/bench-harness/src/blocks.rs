@@ -220,7 +220,7 @@ unsafe impl<R: RawAlloc + Copy, const HIDDEN: bool> Allocator for BlockHandle<R,
         if Self::is_empty(old) {
             return self.allocate(new);
         }
-        debug_assert_eq!(old.align(), new.align(), "no workload changes the alignment of a container");
+        assert_eq!(old.align(), new.align(), "no workload changes the alignment of a container");
         // SAFETY: `old` is not empty, so the contender allocated the block. `new` is at least as
         // large as `old`, and has its alignment.
         Self::exact(unsafe { self.0.raw_resize::<true>(Self::hide(ptr.as_ptr()), old, new) }, new.size())
