@@ -172,6 +172,11 @@ pub(crate) unsafe trait Source: Sized + 'static {
 /// The number of requests that a source refused and the heap served instead.
 static REFUSED: AtomicU64 = AtomicU64::new(0);
 
+/// The lock of tests that count refusals. A test whose source may refuse a request holds it,
+/// because [`refused`] counts the requests of all threads.
+#[cfg(test)]
+pub(crate) static REFUSALS: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 /// Returns the number of requests of the process that a source refused and the heap served instead.
 pub(crate) fn refused() -> u64 {
     REFUSED.load(Relaxed)

@@ -34,8 +34,10 @@ pub(super) fn all() -> Vec<Entry> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::PoisonError;
+
     use super::{OurBufferRing, UpstreamBufferRing};
-    use crate::buffers::{Demand, OrHeap, Readable, Source, give, refused};
+    use crate::buffers::{Demand, OrHeap, REFUSALS, Readable, Source, give, refused};
 
     /// Takes buffers from a source until the source refuses one, then drops them and takes another.
     fn exhaust<S: Source>() {
@@ -68,6 +70,7 @@ mod tests {
 
     #[test]
     fn refused_buffers_come_from_the_heap_and_are_counted() {
+        let _alone = REFUSALS.lock().unwrap_or_else(PoisonError::into_inner);
         exhaust::<OurBufferRing>();
         exhaust::<UpstreamBufferRing>();
     }
