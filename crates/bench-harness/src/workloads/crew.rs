@@ -27,6 +27,13 @@ unsafe impl<I> Send for Travelling<I> {}
 /// a channel know what is in the box.
 pub(super) type Parcel = Travelling<Box<dyn Any>>;
 
+impl Parcel {
+    /// Returns the message in the box, or panics if the message has another type.
+    pub(super) fn open<I: 'static>(self) -> Box<I> {
+        self.0.downcast().expect("both threads have the same type of message")
+    }
+}
+
 /// A barrier at which threads wait for each other before they start. Waiting threads spin at first,
 /// so threads on different processors start within a few nanoseconds of each other.
 pub(super) struct Meeting {

@@ -19,11 +19,6 @@ use crate::objects::{Maker, Object, WordObject};
 use crate::pools::RawPool;
 use crate::tally;
 
-/// Returns the vector in a parcel, or panics if the parcel is not a batch of these items.
-fn batch<I: 'static>(parcel: &mut Parcel) -> &mut Vec<I> {
-    parcel.0.downcast_mut().expect("both threads have the same type of items")
-}
-
 /// Fills an empty batch with `n` items from `produce`. The tag of an item is its index.
 #[inline(never)]
 fn fill<I>(batch: &mut Vec<I>, n: usize, produce: &mut impl FnMut(u64) -> I) {
@@ -61,9 +56,10 @@ fn handing_over<I: 'static>(
         move |units| {
             let mut sum = 0;
             for _ in 0..units {
-                let Ok(mut parcel) = arriving.recv() else { break };
-                empty(batch(&mut parcel), &mut |item, tag| consume(item, tag, &mut sum));
-                if back.send(parcel).is_err() {
+                let Ok(parcel) = arriving.recv() else { break };
+                let mut batch = parcel.open::<Vec<I>>();
+                empty(&mut batch, &mut |item, tag| consume(item, tag, &mut sum));
+                if back.send(Travelling(batch)).is_err() {
                     break;
                 }
             }
@@ -75,9 +71,9 @@ fn handing_over<I: 'static>(
     StateCell::boxed(n, (full, mate, free, produce, n), |(full, mate, free, produce, n), units| {
         mate.order(units);
         for _ in 0..units {
-            let mut parcel = free.recv().expect(GONE);
-            fill(batch(&mut parcel), *n, produce);
-            full.send(parcel).expect(GONE);
+            let mut batch = free.recv().expect(GONE).open::<Vec<I>>();
+            fill(&mut batch, *n, produce);
+            full.send(Travelling(batch)).expect(GONE);
         }
         mix(0, mate.answer())
     })

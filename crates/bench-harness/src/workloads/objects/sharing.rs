@@ -65,7 +65,7 @@ pub(crate) fn cell<M: Maker>(passive: bool, context: &Context) -> Box<dyn Cell> 
         let pool = their_pool;
         move |units| {
             let gift = given.recv().ok().flatten();
-            let first = gift.and_then(|gift| gift.0.downcast().ok()).map(|object| *object);
+            let first = gift.map(|gift| *gift.open());
             theirs.wait();
             scratch(&*pool.0, first, units * OBJECTS)
         }
