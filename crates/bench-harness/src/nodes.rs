@@ -61,8 +61,28 @@ impl<T> Owned<T> {
         Self(node)
     }
 
+    /// Writes a value to a slot, and returns the handle that owns the value.
+    ///
+    /// # Safety
+    ///
+    /// The slot must be aligned and large enough for the value. Nothing else may use it until
+    /// [`take`](Self::take) returns it.
     #[inline(always)]
-    pub(crate) fn into_raw(self) -> NonNull<T> {
+    pub(crate) unsafe fn put(slot: NonNull<T>, value: T) -> Self {
+        // SAFETY: by the contract, the slot has room for the value, and nothing else uses it.
+        unsafe { slot.write(value) };
+        Self(slot)
+    }
+
+    /// Drops the value, and returns its slot.
+    ///
+    /// # Safety
+    ///
+    /// The value must be live.
+    #[inline(always)]
+    pub(crate) unsafe fn take(self) -> NonNull<T> {
+        // SAFETY: the value is live, and only this handle, which ends here, uses it.
+        unsafe { self.0.drop_in_place() };
         self.0
     }
 }

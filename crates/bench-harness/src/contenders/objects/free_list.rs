@@ -66,11 +66,10 @@ unsafe impl<T: 'static> RawPool<T> for FreeList<T> {
         // pushed.
         self.head.set(unsafe { slot.cast::<*mut ListSlot<T>>().read() });
         // SAFETY: the slot is within a chunk, so its address is not null.
-        let value_at = unsafe { NonNull::new_unchecked(slot.cast::<T>()) };
-        // SAFETY: the slot is exclusive to this value, and is large enough and aligned for it.
-        unsafe { value_at.write(value) };
-        // SAFETY: the slot holds the value, and is not in the list until `raw_take`.
-        Some(unsafe { Owned::new(value_at) })
+        let slot = unsafe { NonNull::new_unchecked(slot.cast::<T>()) };
+        // SAFETY: the slot is large enough and aligned for the value, and is not in the list until
+        // `raw_take`.
+        Some(unsafe { Owned::put(slot, value) })
     }
 
     look_through! { T, Owned<T> }
@@ -78,10 +77,8 @@ unsafe impl<T: 'static> RawPool<T> for FreeList<T> {
     /// Drops a value and pushes its slot onto the list.
     #[inline(always)]
     unsafe fn raw_take(&self, handle: Owned<T>) {
-        let value = handle.into_raw();
-        // SAFETY: the caller passes the handle of a live value and does not use it afterwards.
-        unsafe { value.drop_in_place() };
-        let slot = value.as_ptr().cast::<ListSlot<T>>();
+        // SAFETY: the caller passes the handle of a live value.
+        let slot = unsafe { handle.take() }.as_ptr().cast::<ListSlot<T>>();
         // SAFETY: the value is dropped, so the slot is free and may hold a link.
         unsafe { slot.cast::<*mut ListSlot<T>>().write(self.head.get()) };
         self.head.set(slot);

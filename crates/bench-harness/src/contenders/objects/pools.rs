@@ -186,19 +186,17 @@ unsafe impl<T: 'static> RawPool<T> for TypedPool<T> {
     #[inline(always)]
     unsafe fn raw_put(&self, value: T) -> Option<Owned<T>> {
         let slot = self.allocate().ok()?;
-        // SAFETY: the slot is exclusive to this value.
-        unsafe { slot.write(value) };
-        // SAFETY: the slot now holds a value.
-        Some(unsafe { Owned::new(slot) })
+        // SAFETY: the pool's slots fit `T`, and the slot is exclusive to this value until it is
+        // freed.
+        Some(unsafe { Owned::put(slot, value) })
     }
 
     look_through! { T, Owned<T> }
 
     #[inline(always)]
     unsafe fn raw_take(&self, handle: Owned<T>) {
-        let slot = handle.into_raw();
-        // SAFETY: the value is live, and nothing uses it after this drop.
-        unsafe { slot.drop_in_place() };
+        // SAFETY: the caller passes the handle of a live value.
+        let slot = unsafe { handle.take() };
         // SAFETY: the slot came from this pool, and its value is dropped.
         unsafe { self.deallocate(slot) };
     }
@@ -284,22 +282,19 @@ unsafe impl<C: Contender, T: 'static> RawPool<T> for Boxes<C> {
         const { assert!(size_of::<T>() > 0, "a pool over an allocator holds no values of size zero") };
         // SAFETY: the size is above zero.
         let block = unsafe { self.0.by_ref().raw_alloc(Layout::new::<T>()) };
-        let value_at = NonNull::new(block)?.cast::<T>();
-        // SAFETY: the block fits the layout and is exclusive to this value.
-        unsafe { value_at.write(value) };
-        // SAFETY: the block now holds a value.
-        Some(unsafe { Owned::new(value_at) })
+        let slot = NonNull::new(block)?.cast::<T>();
+        // SAFETY: the block fits the layout and is exclusive to this value until it is freed.
+        Some(unsafe { Owned::put(slot, value) })
     }
 
     look_through! { T, Owned<T> }
 
     #[inline(always)]
     unsafe fn raw_take(&self, handle: Owned<T>) {
-        let value = handle.into_raw();
-        // SAFETY: the value is live, and nothing uses it after this drop.
-        unsafe { value.drop_in_place() };
+        // SAFETY: the caller passes the handle of a live value.
+        let slot = unsafe { handle.take() };
         // SAFETY: `raw_put` took the block from this allocator, with this layout.
-        unsafe { self.0.by_ref().raw_dealloc(value.as_ptr().cast(), Layout::new::<T>()) };
+        unsafe { self.0.by_ref().raw_dealloc(slot.as_ptr().cast(), Layout::new::<T>()) };
     }
 
     fn reset(&mut self) {
