@@ -47,6 +47,7 @@ impl StreamList {
         let mut head = if cfg!(ephemera_loom) { 0 } else { self.0.load(Relaxed) };
         loop {
             set_link(head as u32);
+            // ORDERING: `push_order`. Pairs with the Acquire in `StreamList::pop`.
             match self.0.compare_exchange(head, changed(head, index + 1), push_order(), Relaxed) {
                 Ok(_) => return,
                 Err(now) => head = now,

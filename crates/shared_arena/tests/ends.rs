@@ -229,7 +229,7 @@ fn conc_arenas_freed_while_a_thread_is_in_the_bag_leave_nothing() {
 /// The global allocator drops the last value of an arena while the arena's drop returns a group to
 /// the allocator.
 #[test]
-fn the_global_allocator_may_drop_a_value_during_the_drop_of_its_pool() {
+fn the_global_allocator_may_drop_a_value_during_the_drop_of_its_arena() {
     std::thread_local! {
         static VALUE: RefCell<Option<PoolBox<Kilobyte>>> = const { RefCell::new(None) };
         static SHARED: RefCell<Option<ArenaBox<Kilobyte>>> = const { RefCell::new(None) };

@@ -224,7 +224,7 @@ impl Chain {
         }
         if longer != len {
             guard.resize(longer);
-            self.forget_marks(at, at + longer);
+            self.forget_positions(at, at + longer);
         }
         longer
     }

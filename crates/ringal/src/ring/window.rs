@@ -192,7 +192,7 @@ impl Chain {
     /// Updates the chain after a merge that removed the guards strictly between `from` and `to`
     /// (C3). Forgets the remembered refusal. Changes each position strictly between `from` and
     /// `to`: `head` and `low` become `from`, and `frontier` and `probe` become [`NOWHERE`].
-    pub(super) fn forget_marks(&mut self, from: usize, to: usize) {
+    pub(super) fn forget_positions(&mut self, from: usize, to: usize) {
         self.refusal.forget();
         if from < self.head && self.head < to {
             self.note_high();

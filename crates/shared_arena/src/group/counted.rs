@@ -66,7 +66,8 @@ impl PageCounts {
     }
 }
 
-// ORDERING: Release. Pairs with the Acquire in `PageCounts::make`. Publishes: the array.
+// ORDERING: Release. Pairs with the Acquire in `PageCounts::make` and, if it finds an array, in
+// `StoreAccount::publish_array`. Publishes: the array.
 ordering!(publish_order = Release, Relaxed if "counts_publish_relaxed");
 // ORDERING: Acquire. Pairs with the Release in `StoreAccount::publish_array`.
 ordering!(see_order = Acquire, Relaxed if "counts_see_relaxed");

@@ -194,8 +194,9 @@ fn segment_layout(number: usize) -> Option<Layout> {
     Layout::array::<SegmentCell>(places).ok()
 }
 
-// ORDERING: Release. Pairs with the Acquire in `Segments::shard`, `Segments::make_segment` and
-// `Segments::shards`. Publishes: the initialised segment.
+// ORDERING: Release. Pairs with the Acquire in `Segments::shard`, `Segments::make_segment`,
+// `Segments::shards` and, if it finds a segment, in `StoreAccount::publish_array`. Publishes: the
+// initialised segment.
 ordering!(publish_order = Release, Relaxed if "segment_publish_relaxed");
 // ORDERING: Acquire. Pairs with the Release in `StoreAccount::publish_array`.
 ordering!(see_order = Acquire, Relaxed if "segment_see_relaxed");

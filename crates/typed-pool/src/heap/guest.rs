@@ -75,8 +75,8 @@ impl UnitHeap {
     #[inline]
     pub(super) fn open_to_guests<E: PoolEnv>(&self, env: E) {
         let is_used_up = self.cursor.get() == self.end.get();
-        let pays = self.spec.unit <= LARGEST_UNIT || weakened!("guests_of_any_size");
-        if is_used_up && pays && env.may_host() && self.guests.begins() {
+        let is_small = self.spec.unit <= LARGEST_UNIT || weakened!("guests_of_any_size");
+        if is_used_up && is_small && env.may_host() && self.guests.begins() {
             self.direct.set(ptr::null());
         }
     }

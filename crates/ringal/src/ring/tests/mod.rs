@@ -76,7 +76,7 @@ fn restarted_head_continues_at_the_frontier_after_taken_regions() {
 }
 
 #[test]
-fn merge_moves_the_marks_that_it_covers() {
+fn merge_moves_the_positions_that_it_covers() {
     let mut ring = RingAl::new(LARGE);
     let per_interval = ring.chain.interval.div_ceil(region_of(SMALL));
     let mut held = fill(&mut ring, SMALL, per_interval + 1);
