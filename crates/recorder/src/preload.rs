@@ -174,7 +174,7 @@ pub(crate) unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void {
     match count.checked_mul(size) {
-        // SAFETY: the caller upholds the callee's contract.
+        // SAFETY: the caller passes null or a live block of this family, and any size is valid.
         Some(bytes) => unsafe { realloc(block, bytes) },
         None => refused(),
     }
@@ -209,7 +209,7 @@ pub(crate) unsafe extern "C" fn free(block: *mut c_void) {
 /// `block` must be null, or a live block of this family of functions that is not used again.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn free_sized(block: *mut c_void, _size: usize) {
-    // SAFETY: the caller upholds the callee's contract.
+    // SAFETY: the caller passes null, or a live block of this family that is not used again.
     unsafe { free(block) }
 }
 
@@ -220,7 +220,7 @@ pub(crate) unsafe extern "C" fn free_sized(block: *mut c_void, _size: usize) {
 /// `block` must be null, or a live block of this family of functions that is not used again.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn free_aligned_sized(block: *mut c_void, _align: usize, _size: usize) {
-    // SAFETY: the caller upholds the callee's contract.
+    // SAFETY: the caller passes null, or a live block of this family that is not used again.
     unsafe { free(block) }
 }
 

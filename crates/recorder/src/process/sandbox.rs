@@ -109,15 +109,22 @@ pub(crate) unsafe extern "C" fn prctl(
     fifth: c_ulong,
 ) -> c_int {
     let arguments = [c_long::from(option).cast_unsigned(), second, third, fourth, fifth];
-    // SAFETY: the caller upholds the callee's contract.
+    // SAFETY: the system call has the contract of `option`. The caller's arguments fulfil it, and
+    // they are passed on unchanged.
     let enter = || unsafe { system(libc::SYS_prctl, arguments) };
     let returned = if option == libc::PR_SET_SECCOMP { into_sandbox(0, enter) } else { enter() };
     answered(returned) as c_int
 }
 
 /// Calls `seccomp`, which the C library offers only through `syscall`.
+///
+/// # Safety
+///
+/// `number` must be that of `seccomp`, and the other arguments must fulfil the contract of
+/// `operation`.
 unsafe extern "C" fn seccomp(number: c_long, operation: c_ulong, flags: c_ulong, place: c_ulong) -> c_long {
-    // SAFETY: the caller upholds the callee's contract.
+    // SAFETY: `number` is that of `seccomp`, which reads only the first three arguments. The caller
+    // guarantees that they fulfil the contract of `operation`.
     let enter = || unsafe { system(number, [operation, flags, place, 0, 0]) };
     let enters = [libc::SECCOMP_SET_MODE_STRICT, libc::SECCOMP_SET_MODE_FILTER];
     let enters = enters.into_iter().any(|mode| c_ulong::from(mode) == operation);
