@@ -36,6 +36,10 @@ pub(super) struct Inner<A: Allocator, G: Geometry> {
     geometry: PhantomData<fn() -> G>,
 }
 
+// The documentation of `RingAlloc::new` and `Builder::limit` states this size.
+#[cfg(all(feature = "alloc", target_pointer_width = "64", not(ephemera_loom)))]
+const _: () = assert!(size_of::<Inner<allocator_api2::alloc::Global, geometry::Standard>>() == 256);
+
 impl<A: Allocator, G: Geometry> Inner<A, G> {
     const LAYOUT: Layout = Layout::new::<Self>();
     const GEOMETRY: () = geometry::check::<G>(HEADER);
