@@ -1,11 +1,11 @@
 //! A lock with a bounded wait: a thread gives up after a fixed number of tries.
 //!
-//! Allocators run in forked children, in signal handlers and while other threads are suspended, so
-//! a path that must succeed cannot wait for a lock. Instead, such a path tries to enter a gate, and
-//! continues without the gate if all tries fail. A gate stores the generation of the process that
-//! shut it (see [`fork`](crate::fork)). In a forked child, a thread may enter a gate that another
-//! thread of the parent had shut. The data that a gate protects must therefore be usable even if
-//! the last holder stopped in the middle of an update.
+//! Allocators run in forked children and while other threads are suspended, so a path that must
+//! succeed cannot wait for a lock. Instead, such a path tries to enter a gate, and continues
+//! without the gate if all tries fail. A gate stores the generation of the process that shut it
+//! (see [`fork`](crate::fork)). In a forked child, a thread may enter a gate that another thread of
+//! the parent had shut. The data that a gate protects must therefore be usable even if the last
+//! holder stopped in the middle of an update.
 
 use crossbeam_utils::Backoff;
 

@@ -73,7 +73,8 @@
 //! these blocks are never freed. The child uses and frees the chunks of the forking thread as
 //! usual, except for chunks that another thread of the parent was using at the fork. If that thread
 //! was freeing a block of a chunk, or was checking whether it could return the chunk's pages, the
-//! child may keep the chunk.
+//! child may keep the chunk. A signal handler must not call an allocator of this crate,
+//! because the signal may have interrupted such a call.
 //!
 //! # Traits
 //!

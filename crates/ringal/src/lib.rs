@@ -81,6 +81,11 @@
 //! another thread is sweeping. The 64-byte header of a freed store stays allocated until a sweep
 //! reaches it.
 //!
+//! In a forked child, no thread releases the buffers of the parent's other threads. A store may
+//! also stay allocated if, at the fork, another thread of the parent was releasing one of its
+//! buffers, was dropping its ring, or was sweeping the store. A signal handler must not use a ring
+//! or drop a buffer, because the signal may have interrupted such a call.
+//!
 //! # Bytes
 //!
 //! Byte buffers dereference to the written bytes only. With feature `bytes`, a frozen buffer

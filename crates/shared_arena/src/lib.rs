@@ -80,6 +80,12 @@
 //! [`trim_all`] looks at all groups in this state. The state of the dropped arena, about a
 //! kilobyte, may stay as long as the group.
 //!
+//! In a forked child, the forking thread uses and frees its own pages. It can drop the values of
+//! the parent's other threads, but cannot reuse or trim the pages of these threads. If another
+//! thread of the parent was freeing groups of a dropped arena at the fork, some groups of that
+//! arena stay allocated in the child. A signal handler must not use an arena or drop a handle,
+//! because the signal may have interrupted such a call.
+//!
 //! # One copy in a process
 //!
 //! If a plugin is linked with its own copy of this crate, that copy numbers the threads of the

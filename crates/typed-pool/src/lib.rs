@@ -110,7 +110,8 @@
 //!
 //! In a forked child, the surviving thread frees and trims its own memory. The units of the
 //! parent's other threads stay allocated. If, at the fork, one of those threads was looking for
-//! pages to return, the units that it looked at stay too.
+//! pages to return, the units that it looked at stay too. A signal handler must not allocate from
+//! or free to a pool of this crate, because the signal may have interrupted such a call.
 //!
 //! # Traits
 //!

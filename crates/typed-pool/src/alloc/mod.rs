@@ -65,12 +65,18 @@ crate::__allocator_of_family! {
     /// them. If the library is unloaded, the pages of its heap stay mapped: up to 512 KiB if all
     /// blocks were freed.
     ///
-    /// Some C libraries, such as musl and Apple's, have no `__cxa_thread_atexit_impl`. On these
-    /// systems, the standard library keeps its own list of destructors, and some of these systems
-    /// also lack native thread-locals. The standard library must then allocate the list and the
-    /// thread-locals from [`System`](std::alloc::System), as Rust 1.95 does. Rust 1.85 allocates
+    /// On Linux, Android, NetBSD and DragonFly BSD, the standard library registers destructors of
+    /// thread-locals by `__cxa_thread_atexit_impl` if the C library has this function, as glibc
+    /// does and musl does not. Otherwise, and always on Windows, Apple's systems, FreeBSD and
+    /// OpenBSD, the standard library keeps its own list of destructors. Some targets also lack
+    /// native thread-locals. The standard library must then allocate the list and the thread-locals
+    /// from [`System`](std::alloc::System), as it does since Rust 1.93. Older versions allocate
     /// them from the global allocator, and the process ends if the first allocation of a thread is
     /// for that list.
+    ///
+    /// Only Linux is tested. No check compiles this allocator for another operating system.
+    ///
+    /// A signal handler must not allocate or free.
     ///
     /// How freed memory is kept and returned:
     ///
