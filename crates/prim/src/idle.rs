@@ -41,7 +41,7 @@ pub use pushed::{IDLE_BYTES, PushedBytes};
 use core::ptr;
 
 use crate::foreign::ForeignHeader;
-use crate::gate::Gate;
+use crate::gate::{Gate, Pass};
 use crate::pages;
 use crate::sync::{AtomicPtr, Ordering, fence, push};
 use crate::word::OwnerUsize;
@@ -63,9 +63,9 @@ const LOOK_EVERY_PUSHES: usize = 64;
 /// shut count, and looks that did not examine the whole inbox do not.
 const SEEN_EVERY: usize = if cfg!(miri) { 2 } else { 16 };
 
-/// The largest number of further rounds in which a look at a heap does the work of looks that found
-/// the heap's gate shut.
-const CATCH_UP: usize = 64;
+/// The largest number of further rounds in which a look by bytes at a heap does the work of looks
+/// that found the heap's gate shut. Each round leaves the gate and enters it again.
+const CATCH_UP: usize = if cfg!(ephemera_loom) { 1 } else { 64 };
 
 /// The largest number of heaps that one look visits.
 const HEAPS: usize = 4;
@@ -88,8 +88,8 @@ pub enum IdleBy {
     /// The owner has not taken a slow path for [`IDLE_MS`].
     Time,
     /// Since the owner's last slow path, other threads have pushed more bytes than the bound
-    /// allows. The looking thread is itself pushing, and the unit that it pushed last probably has
-    /// live blocks, so the look leaves that unit alone.
+    /// allows. These threads are probably still freeing the blocks of the unit that was pushed
+    /// last, so the look leaves that unit alone.
     Bytes,
 }
 
@@ -110,7 +110,7 @@ pub trait IdleHeaps {
     /// A heap, or the record that contains it.
     type Heap;
     /// A unit of a heap.
-    type Unit: ForeignHeader;
+    type Unit: ForeignHeader + 'static;
 
     /// Returns the heap's mail.
     fn mail<'h>(&self, heap: &'h Self::Heap) -> &'h Mail<Self::Unit, Self::Heap>;
@@ -220,56 +220,77 @@ impl<H> IdleQueue<H> {
     }
 
     /// Purges units of a heap whose owner is idle by bytes. Returns `None`, without a look at the
-    /// heap, if another thread looks at it.
+    /// heap, if another thread looks at it. That thread then looks once more.
     pub(crate) fn look_at<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H) -> Option<Purged> {
         let mail = heaps.mail(heap);
-        let Some(_pass) = mail.gate.try_enter() else {
+        let pass = mail.gate.try_enter().or_else(|| {
             mail.missed.fetch_add(1, Ordering::Relaxed);
-            return None;
-        };
-        let purged = Self::purge_in_rounds(heaps, heap);
-        // While the units are lent, the heap has no mail, so a thread that pushed to it during that
-        // time may not have added it to the queue. ORDERING: after the SeqCst fence of
-        // `LentUnits::put_back`. Pairs with the fence in `IdleQueue::put_back`: either this thread
-        // sees that the heap is not in the queue, or the thread that removes it sees the units.
-        let is_lost = !mail.queued.load(Ordering::Relaxed) && mail.is_some();
-        if is_lost && !weakened!("lent_heap_is_not_queued") {
-            self.add(heaps, heap, true);
-        }
-        Some(purged)
+            if weakened!("missed_look_tries_once") {
+                return None;
+            }
+            // The other thread may have opened the gate before it could see this count. ORDERING:
+            // SeqCst fence. Pairs with the one in `IdleQueue::look_inside`.
+            fence(Ordering::SeqCst);
+            mail.gate.try_enter()
+        })?;
+        Some(self.look_inside(heaps, heap, pass))
     }
 
     /// Purges units of a heap whose owner is idle by bytes, and does the work of looks that found
-    /// the heap's gate shut. The threads that made those looks may have made their last free. Only
-    /// the thread inside the heap's gate may call this.
-    fn purge_in_rounds<E: IdleHeaps<Heap = H>>(heaps: &E, heap: &H) -> Purged {
+    /// the heap's gate shut. The threads that made those looks may have made their last free.
+    /// `pass` is that of the heap's gate.
+    fn look_inside<'h, E>(&self, heaps: &E, heap: &'h H, mut pass: Pass<'h>) -> Purged
+    where
+        E: IdleHeaps<Heap = H>,
+    {
         let mail = heaps.mail(heap);
         let (mut purged, mut looks, mut is_behind) = (Purged::default(), 1, false);
         for _ in 0..=CATCH_UP {
             // Other threads may still have been freeing the blocks of a unit when a look examined
-            // it. `put_seen_back` follows the links of all units in the inbox, which is short now,
-            // because the last round reached its end.
+            // it. `put_seen_back` follows the links of all units in the inbox.
             if mail.looks.get() >= SEEN_EVERY {
                 mail.looks.set(0);
                 if !weakened!("seen_units_wait_for_a_pause") {
                     mail.put_seen_back();
                 }
             }
-            let round = heaps.purge_units(heap, IdleBy::Bytes);
-            purged = Purged { units: purged.units + round.units, ..round };
             let missed = mail.missed.swap(0, Ordering::Relaxed);
             looks += if weakened!("missed_looks_do_not_count") { 0 } else { missed };
+            let round = heaps.purge_units(heap, IdleBy::Bytes);
+            purged = Purged { units: purged.units + round.units, ..round };
             if round.ended {
                 mail.looks.set(mail.looks.get() + looks);
                 looks = 0;
             }
             let is_due = mail.looks.get() >= SEEN_EVERY;
-            is_behind = missed != 0 || is_behind && (round.more || is_due);
-            if !is_behind {
-                break;
+            is_behind = (is_behind || missed != 0) && (round.more || is_due);
+            // While the units are lent, the heap has no mail, so a thread that pushed to it during
+            // that time may not have added it to the queue. ORDERING: after the SeqCst fence of
+            // `LentUnits::put_back`. Pairs with the fence in `IdleQueue::put_back`: either this
+            // thread sees that the heap is not in the queue, or the thread that removes it sees the
+            // units.
+            let is_lost = !mail.queued.load(Ordering::Relaxed) && mail.is_some();
+            if is_lost && !weakened!("lent_heap_is_not_queued") {
+                self.add(heaps, heap, true);
+            }
+            drop(pass);
+            match Self::enter_again(mail, is_behind) {
+                Some(again) => pass = again,
+                None => break,
             }
         }
         purged
+    }
+
+    /// Enters the gate of a heap, which this thread has just opened, if `is_behind` is true or if a
+    /// look found the gate shut since the start of this thread's last round.
+    fn enter_again<U: ForeignHeader>(mail: &Mail<U, H>, is_behind: bool) -> Option<Pass<'_>> {
+        if !weakened!("missed_look_without_fence") {
+            // ORDERING: SeqCst fence. Pairs with the one in `IdleQueue::look_at`: either this thread
+            // sees the count of a missed look, or that look finds the gate open at its second try.
+            fence(Ordering::SeqCst);
+        }
+        if is_behind || mail.missed.load(Ordering::Relaxed) != 0 { mail.gate.try_enter() } else { None }
     }
 
     /// Adds a heap, unless it is in the queue already. If `new` is true, starts the owner's pause.
@@ -357,7 +378,7 @@ impl<H> IdleQueue<H> {
 
     /// If the owner of a heap is idle by time, purges units in the heap's inbox. If this call has
     /// examined all of them, it puts the seen units back into the inbox for the look after the next
-    /// pause. Returns whether the next look need not wait for the next clock tick. Only the thread
+    /// pause. Then does the work of looks that found the heap's gate shut. Returns whether the next look need not wait for the next clock tick. Only the thread
     /// inside the queue's gate may call this.
     fn visit_heap<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, now: usize) -> bool {
         let (mail, visits) = (heaps.mail(heap), heaps.visits(heap));
@@ -378,16 +399,19 @@ impl<H> IdleQueue<H> {
         if pause < self.idle_ms {
             return false;
         }
-        let Some(_pass) = mail.gate.try_enter() else { return false };
-        let mut purged = heaps.purge_units(heap, IdleBy::Time);
-        if mail.missed.load(Ordering::Relaxed) != 0 && !weakened!("looks_by_time_catch_up_nothing") {
-            purged = Self::purge_in_rounds(heaps, heap);
-        }
+        let Some(pass) = mail.gate.try_enter() else { return false };
+        let purged = heaps.purge_units(heap, IdleBy::Time);
         if purged.ended {
             // Any seen unit may have become empty since a thread examined it.
             mail.since.set(now);
             mail.put_seen_back();
             heaps.drain_free_record(heap);
+        }
+        drop(pass);
+        if !weakened!("looks_by_time_catch_up_nothing") {
+            if let Some(pass) = Self::enter_again(mail, false) {
+                return self.look_inside(heaps, heap, pass).more || purged.more;
+            }
         }
         purged.more
     }

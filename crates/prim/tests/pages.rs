@@ -326,6 +326,26 @@ fn mappings_that_the_system_refused_to_unmap_leave_with_the_next_purge() {
 }
 
 #[test]
+fn a_mapping_that_the_system_purged_but_refused_to_unmap_is_not_cached() {
+    take_turn();
+    pages::set_cache(0);
+    pages::purge();
+    let before = pages::usage();
+    let block = Owned::new(layout(3 << 20, 8)).unwrap();
+    pages::refuse_call(1);
+    drop(block);
+    assert_eq!(pages::refuse_call(0), 0, "the free unmaps the block");
+    let refused = pages::usage();
+    assert_eq!(refused.bytes_mapped, before.bytes_mapped + (3 << 20));
+    assert_eq!((refused.bytes_live, refused.bytes_cached), (before.bytes_live, before.bytes_cached));
+    // A block of this size takes the mapping.
+    drop(Owned::new(layout(3 << 20, 8)).unwrap());
+    let now = pages::usage();
+    assert_eq!((now.bytes_mapped, now.bytes_cached), (before.bytes_mapped, before.bytes_cached));
+    pages::set_cache(pages::CACHE);
+}
+
+#[test]
 fn conc_each_span_has_one_owner() {
     const ROUNDS: usize = 3_000;
     take_turn();

@@ -33,6 +33,15 @@ pub fn faults() -> usize {
     after_name.split_whitespace().nth(7).and_then(|word| word.parse().ok()).expect("a number")
 }
 
+/// Returns the number of bytes that may be resident because the system has put huge pages around
+/// used spans of `lengths` lengths: 2 MiB for each length if the system gives huge pages to every
+/// program, and otherwise none.
+#[must_use]
+pub fn huge_page_excess(lengths: usize) -> usize {
+    let mode = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+    if mode.contains("[always]") { lengths * (2 << 20) } else { 0 }
+}
+
 /// Returns the number that the system gave to the calling thread.
 fn thread_number() -> String {
     let stat = fs::read_to_string("/proc/thread-self/stat").expect("the system has this file");

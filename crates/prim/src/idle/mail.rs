@@ -39,12 +39,12 @@ pub struct Mail<U, H> {
     pub(super) since: OwnerUsize,
     /// Shut while a thread looks at the heap.
     pub(super) gate: Gate,
-    /// The number of looks that found the owner idle by bytes and examined the whole inbox or found
-    /// the gate shut, since such a look last put the seen units back. Only the thread inside the
-    /// heap's gate writes it.
+    /// The number of looks that found the owner idle by bytes, since such a look last put the seen
+    /// units back. A look counts when a round has examined the whole inbox, together with the looks
+    /// that found the gate shut. Only the thread inside the heap's gate writes it.
     pub(super) looks: OwnerUsize,
-    /// The number of looks that found the owner idle by bytes and the gate shut, since the last
-    /// round of a look that found the gate open.
+    /// The number of looks that found the owner idle by bytes and the gate shut, and whose work no
+    /// round has done yet.
     pub(super) missed: AtomicUsize,
 }
 
@@ -74,6 +74,14 @@ impl<U, H> Mail<U, H> {
     #[inline]
     pub fn is_some(&self) -> bool {
         !self.inbox.is_empty() || !self.seen.is_empty()
+    }
+}
+
+#[cfg(all(test, ephemera_loom))]
+impl<U, H> Mail<U, H> {
+    /// Returns the number of looks that found the gate shut and whose work no round has done yet.
+    pub(crate) fn missed_looks(&self) -> usize {
+        self.missed.load(crate::sync::Ordering::Relaxed)
     }
 }
 

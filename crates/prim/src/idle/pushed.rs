@@ -10,8 +10,10 @@
 //! doubles, so that a program with repeated bursts keeps its pages after the first few bursts. A
 //! raised bound halves after each second in which no burst needed the raise.
 //!
-//! Several threads update the words of [`PushedBytes`] by a load and a store, so an update may be
-//! lost. That is harmless, because the words only decide whether and when a thread purges.
+//! Threads count pushed bytes atomically, because the first thread could otherwise erase the count
+//! of a second one that pushed a whole burst while the system had preempted the first. Most of the
+//! other words of [`PushedBytes`] change by a load and a store, so an update may be lost. That is
+//! harmless, because these words only decide how much a thread purges early.
 
 use crate::sync::{AtomicUsize, Ordering};
 
@@ -85,17 +87,19 @@ impl PushedBytes {
     /// the owner's visits to the slow path, and `now` is the time in milliseconds. The first call
     /// after a visit restarts the sum and returns `false`.
     pub(super) fn add(&self, bytes: usize, visits: usize, now: usize) -> bool {
-        if self.visits.load(Ordering::Relaxed) != visits {
-            self.visits.store(visits, Ordering::Relaxed);
-            let before = self.bytes.load(Ordering::Relaxed);
-            self.bytes.store(bytes, Ordering::Relaxed);
+        let last = self.visits.load(Ordering::Relaxed);
+        let exchange = |new| self.visits.compare_exchange(last, new, Ordering::Relaxed, Ordering::Relaxed);
+        // If the exchange fails, another thread has restarted the sum.
+        if last != visits && exchange(visits).is_ok() {
+            let before = self.bytes.swap(bytes, Ordering::Relaxed);
             if before > least_bound() || self.purged.load(Ordering::Relaxed) != 0 {
                 self.learn(visits, now);
             }
             return false;
         }
-        let sum = self.bytes.load(Ordering::Relaxed).saturating_add(bytes);
-        self.bytes.store(sum, Ordering::Relaxed);
+        // The sum does not overflow: the owner's blocks fit into memory, and each unit is pushed at
+        // most once between two visits.
+        let sum = self.bytes.fetch_add(bytes, Ordering::Relaxed).wrapping_add(bytes);
         sum > least_bound() << self.doublings_at(now)
     }
 
@@ -126,7 +130,8 @@ impl PushedBytes {
             return;
         }
         let is_soon = now.wrapping_sub(self.purged_at.load(Ordering::Relaxed)) < SOON_MS;
-        let needed = visits.wrapping_sub(self.visits_at_purge.load(Ordering::Relaxed)) >= purged / 2;
+        let used = visits.wrapping_sub(self.visits_at_purge.load(Ordering::Relaxed));
+        let needed = used >= purged.div_ceil(2);
         if is_soon && needed && !weakened!("idle_bound_stays") {
             let doublings = self.doublings_at(now);
             self.doublings.store((doublings + 1).min(DOUBLINGS), Ordering::Relaxed);

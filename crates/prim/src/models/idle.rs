@@ -4,9 +4,9 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use loom::thread;
 
-use super::explore;
 use super::foreign::Chunk;
 use super::memory::ModelArc;
+use super::{explore, explore_within};
 use crate::idle::{IdleBy, IdleHeaps, IdleQueue, Mail, Purged, PushedBytes};
 
 /// A heap with one unit.
@@ -57,6 +57,7 @@ impl IdleHeaps for Looks {
     }
 
     fn purge_units(&self, heap: &Heap, _by: IdleBy) -> Purged {
+        assert!(self.held, "no thread holds the record");
         let mut units = heap.mail.lend();
         while units.look().is_some() {}
         units.put_back();
@@ -145,10 +146,28 @@ fn loom_heap_whose_units_were_lent_is_in_the_queue() {
     });
 }
 
+/// Two looks meet at the gate of a heap. The one that finds the gate shut may be the last operation
+/// of its thread.
+#[test]
+fn loom_work_of_a_look_that_finds_the_gate_shut_is_done() {
+    explore(|| {
+        let model = Model::new();
+        let other = {
+            let model = model.clone();
+            thread::spawn(move || {
+                let _purged = model.queue.get().look_at(&LENDS, model.heap.get());
+            })
+        };
+        let _purged = model.queue.get().look_at(&LENDS, model.heap.get());
+        other.join().unwrap();
+        assert_eq!(model.heap.get().mail.missed_looks(), 0, "no look does the work");
+    });
+}
+
 /// A look takes a heap out of the queue, while another thread may have borrowed the heap's units.
 #[test]
 fn loom_heap_is_in_the_queue_after_two_looks() {
-    explore(|| {
+    explore_within(4, || {
         let model = Model::new();
         model.remote_free(0);
         let other = {

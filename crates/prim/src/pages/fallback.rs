@@ -74,8 +74,9 @@ pub(super) fn permanent(layout: Layout) -> Result<NonNull<u8>, AllocError> {
 /// call, and a later read finds zeros.
 ///
 /// # Safety
-/// The range is in a live block, and its content is not needed.
+/// The range is in a live block, its content is not needed, and no thread accesses it during the
+/// call.
 pub(super) unsafe fn discard(start: NonNull<u8>, len: usize) {
-    // SAFETY: the range is in the caller's live block.
+    // SAFETY: the range is in a live block, and no thread accesses it during the call.
     unsafe { start.write_bytes(0, len) };
 }

@@ -63,9 +63,9 @@ impl<T: 'static> PermanentLink<T> {
     }
 
     /// Pushes a value onto the list that starts with this link. `below` is the value's own link, to
-    /// the rest of the list. Threads follow it only from the value, so its store is relaxed: each
-    /// exchange continues the release sequences of earlier pushes.
-    pub fn push(&self, value: &'static T, below: &Self) {
+    /// the rest of the list. Threads must read it only through [`Self::list`]: its store is relaxed,
+    /// because each exchange of the first link continues the release sequences of earlier pushes.
+    pub(crate) fn push(&self, value: &'static T, below: &Self) {
         let link = |rest| below.0.store(rest, Ordering::Relaxed);
         // ORDERING: `publish_order`. Pairs with `PermanentLink::get`.
         push(&self.0, ptr::from_ref(value).cast_mut(), None, publish_order(), link);
@@ -73,7 +73,7 @@ impl<T: 'static> PermanentLink<T> {
 
     /// Returns the values of the list that starts with this link, the newest first. `below` returns
     /// a value's own link.
-    pub fn list<'a>(&'a self, below: impl Fn(&'a T) -> &'a Self) -> impl Iterator<Item = &'a T> {
+    pub(crate) fn list<'a>(&'a self, below: impl Fn(&'a T) -> &'a Self) -> impl Iterator<Item = &'a T> {
         core::iter::successors(self.get(), move |value| below(value).get())
     }
 }

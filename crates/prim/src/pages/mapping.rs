@@ -7,8 +7,9 @@
 //! touches the bytes after the block. They may still hold the content of an earlier block.
 //!
 //! Slots keep a few freed mappings. A thread claims a slot with a compare-exchange, and skips a
-//! slot that another thread has claimed. If the operating system refuses to unmap a mapping, a
-//! thread purges its pages and puts the mapping into a slot.
+//! slot that another thread has claimed. If the operating system refuses to unmap a mapping, the
+//! thread purges the mapping and puts it into a slot. A mapping that was purged there does not
+//! count as cached.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -21,7 +22,10 @@ pub(super) const SLOTS: usize = 16;
 
 const EMPTY: usize = 0;
 const BUSY: usize = 1;
-const FULL: usize = 2;
+/// The slot has a mapping whose pages may be resident.
+const CACHED: usize = 2;
+/// The slot has a mapping that was purged because the operating system refused to unmap it.
+const PURGED: usize = 3;
 
 /// A slot of the cache of freed mappings.
 struct Slot {
@@ -51,6 +55,11 @@ impl Slot {
         }
     }
 
+    /// Returns the state if the slot has a mapping.
+    fn full(&self) -> Option<usize> {
+        Some(self.state.load(Ordering::Relaxed)).filter(|state| matches!(*state, CACHED | PURGED))
+    }
+
     /// Claims the slot if it is in this state. Returns whether this call claimed the slot.
     fn claim(&self, state: usize) -> bool {
         // ORDERING: Acquire. Pairs with the Release in `Slot::leave`.
@@ -64,28 +73,28 @@ impl Slot {
         self.state.store(state, Ordering::Release);
     }
 
-    /// Takes the mapping if `suits` accepts its address and length, and returns both. Returns
-    /// `None` if the slot has no such mapping, or if another thread has claimed the slot.
-    fn take(&self, suits: impl Fn(usize, usize) -> bool) -> Option<(NonNull<u8>, usize)> {
+    /// Takes the mapping if `suits` accepts its address and length. Returns its address, its
+    /// length, and whether it counts as cached. Returns `None` if the slot has no such mapping, or
+    /// if another thread has claimed the slot.
+    fn take(&self, suits: impl Fn(usize, usize) -> bool) -> Option<(NonNull<u8>, usize, bool)> {
         let seems = suits(self.block.load(Ordering::Relaxed).addr(), self.len.load(Ordering::Relaxed));
-        if !seems || self.state.load(Ordering::Relaxed) != FULL || !self.claim(FULL) {
-            return None;
-        }
+        let state = self.full().filter(|state| seems && self.claim(*state))?;
         let (block, len) = (self.block.load(Ordering::Relaxed), self.len.load(Ordering::Relaxed));
         let found = NonNull::new(block).filter(|block| suits(block.addr().get(), len));
-        self.leave(if found.is_some() { EMPTY } else { FULL });
-        Some((found?, len))
+        self.leave(if found.is_some() { EMPTY } else { state });
+        Some((found?, len, state == CACHED))
     }
 
-    /// Stores a mapping in the slot, if the slot is empty. Returns whether it stored the mapping.
-    fn put(&self, block: NonNull<u8>, len: usize) -> bool {
+    /// Stores a mapping in the slot, if the slot is empty. `state` is [`CACHED`] or [`PURGED`].
+    /// Returns whether it stored the mapping.
+    fn put(&self, block: NonNull<u8>, len: usize, state: usize) -> bool {
         if self.state.load(Ordering::Relaxed) != EMPTY || !self.claim(EMPTY) {
             return false;
         }
         self.block.store(block.as_ptr(), Ordering::Relaxed);
         self.len.store(len, Ordering::Relaxed);
         self.seen.store(UNSEEN, Ordering::Relaxed);
-        self.leave(FULL);
+        self.leave(state);
         true
     }
 }
@@ -94,7 +103,7 @@ impl Slot {
     /// Returns whether the slot has contained its mapping for [`LOOKS`] looks. The first look that
     /// finds a mapping stores its own number, `look`.
     fn is_idle(&self, look: usize) -> bool {
-        if self.state.load(Ordering::Relaxed) != FULL {
+        if self.full().is_none() {
             return false;
         }
         let seen = self.seen.load(Ordering::Relaxed);
@@ -120,8 +129,8 @@ pub(super) const fn len_for(size: usize) -> Option<usize> {
 pub(super) fn allocate(len: usize, align: usize, zeroed: bool) -> Option<(NonNull<u8>, bool)> {
     if !zeroed {
         let kept = KEPT.iter().find_map(|slot| slot.take(|at, has| has == len && at % align == 0));
-        if let Some((block, _)) = kept {
-            budget::allocated(len, true);
+        if let Some((block, _, was_cached)) = kept {
+            budget::allocated(len, was_cached);
             return Some((block, false));
         }
     }
@@ -140,41 +149,43 @@ pub(super) unsafe fn free(block: NonNull<u8>, len: usize) {
     // Count before the mapping is in a slot: from then on, another thread may take it.
     budget::freed(len, fits);
     if fits {
-        if KEPT.iter().any(|slot| slot.put(block, len)) {
+        if KEPT.iter().any(|slot| slot.put(block, len, CACHED)) {
             return;
         }
         budget::uncached(len);
     }
-    budget::left(len);
     // SAFETY: the caller gives up the mapping, which is in no slot.
-    let _unmapped = unsafe { unmap(block, len) };
+    if unsafe { give_up(block, len) } {
+        budget::left(len);
+    }
 }
 
-/// Unmaps one of the kept mappings. Returns `false` if it found none, or one that the operating
-/// system refused to unmap.
+/// Unmaps or purges one of the kept mappings. Returns whether this call made the cache smaller.
 pub(super) fn unmap_one() -> bool {
     let start = OLDEST.fetch_add(1, Ordering::Relaxed);
     let slots = (0..SLOTS).map(|at| &KEPT[(start + at) % SLOTS]);
     unmap_first(slots)
 }
 
-/// Unmaps a mapping that has been in its slot for [`LOOKS`] looks. Returns `false` if it found
-/// none, or one that the operating system refused to unmap.
+/// Unmaps or purges a mapping that has been in its slot for [`LOOKS`] looks. Returns whether this
+/// call made the cache smaller.
 pub(super) fn unmap_idle(look: usize) -> bool {
     unmap_first(KEPT.iter().filter(|slot| slot.is_idle(look)))
 }
 
-/// Unmaps the mapping of the first of these slots that contains one. Returns `false` if it found
-/// none, or one that the operating system refused to unmap.
+/// Unmaps or purges the mapping of the first of these slots that contains one. Returns whether this
+/// call made the cache smaller.
 fn unmap_first(mut slots: impl Iterator<Item = &'static Slot>) -> bool {
-    let Some((block, len)) = slots.find_map(|slot| slot.take(|_, _| true)) else { return false };
-    budget::uncached(len);
+    let Some((block, len, was_cached)) = slots.find_map(|slot| slot.take(|_, _| true)) else { return false };
+    if was_cached {
+        budget::uncached(len);
+    }
     // SAFETY: this thread took the mapping out of its slot, so nothing else uses the mapping.
-    let unmapped = unsafe { unmap(block, len) };
-    if unmapped {
+    let left = unsafe { give_up(block, len) } && was_cached;
+    if left {
         budget::decayed(len);
     }
-    unmapped
+    left
 }
 
 /// Changes the length of a mapping from `old` to `new` bytes. The mapping may move if `may_move`
@@ -201,25 +212,29 @@ pub(super) unsafe fn resize(
     Some(moved)
 }
 
-/// Unmaps a mapping and returns `true`. If the operating system refuses, purges the mapping, puts
-/// it into a slot, and returns `false`: a later look or search tries again. If all slots are full,
-/// the addresses of the mapping stay in use until the process ends.
+/// Unmaps a mapping. If the operating system refuses, purges the mapping and puts it into a slot: a
+/// later look or search tries again. If all slots are full, the addresses of the mapping stay in
+/// use until the process ends, and so do its pages if the system refused the purge too. Returns
+/// whether the pages of the mapping have left the process.
 ///
 /// # Safety
-/// The `len` bytes are a whole mapping of this module. Nothing uses it any more, and it is in no
-/// slot.
-unsafe fn unmap(block: NonNull<u8>, len: usize) -> bool {
+/// The `len` bytes are a whole mapping of this module. Nothing uses it any more, it is in no slot,
+/// and it does not count as cached.
+unsafe fn give_up(block: NonNull<u8>, len: usize) -> bool {
     // SAFETY: the caller gives up the whole mapping.
     if unsafe { os::unmap(block, len) } {
         budget::unmapped(len);
         return true;
     }
-    // SAFETY: the caller gives up the mapping. If the system refuses this call too, the pages stay.
-    let _ = unsafe { os::purge(block, len) };
+    // SAFETY: the caller gives up the mapping, whose content is not needed.
+    let purged = unsafe { os::purge(block, len) };
+    let state = if purged { PURGED } else { CACHED };
     // Count before the mapping is in a slot: from then on, another thread may take it.
-    budget::cached_again(len);
-    if !KEPT.iter().any(|slot| slot.put(block, len)) {
+    if !purged {
+        budget::cached_again(len);
+    }
+    if !KEPT.iter().any(|slot| slot.put(block, len, state)) && !purged {
         budget::uncached(len);
     }
-    false
+    purged
 }

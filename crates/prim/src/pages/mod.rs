@@ -45,6 +45,15 @@
 //! towards these 64. The thread counts them separately for each length, and every 64th of one
 //! length also causes a look.
 //!
+//! # Huge pages
+//!
+//! Where Linux gives huge pages to every program (the mode `always`), two rules keep a span from
+//! holding more than its own pages. The first superblock of each span length has no huge pages, so
+//! a small process stays small. The first purge in a superblock excludes huge pages for this
+//! superblock until it is unmapped. Without this rule, the kernel may replace the pages around
+//! purged ones by a huge page at any later time, and the purged bytes are resident again.
+//! [`set_huge_pages`] turns both rules off.
+//!
 //! `superblock` defines the words of a superblock, `directory` a group of 64 superblocks, and
 //! `table` all superblocks of one span size. `map` finds the superblock of an address. `mapping`
 //! serves larger blocks, `budget` bounds the cache, and `span_cache` keeps a thread's own spans.
@@ -211,8 +220,10 @@ pub unsafe fn purge_tail(start: NonNull<u8>, len: usize) {
         // A block in a span owns the whole span, including the rest of the block's last page.
         // SAFETY: the block that contains `start` stays live, so its span is not freed during the
         // call, and the base of the superblock does not change (G2).
-        let len = unsafe { span::Span::at(start) }
-            .map_or(len, |span| span.start().addr().get() + span.len() - start.addr().get());
+        let len = unsafe { span::Span::at(start) }.map_or(len, |span| {
+            span.forgo_huge_pages();
+            span.start().addr().get() + span.len() - start.addr().get()
+        });
         if let Some((pages, len)) = os::whole_pages(start, len) {
             // SAFETY: the pages are in a live block, and the caller does not need their content.
             let _ = unsafe { os::purge(pages, len) };
@@ -243,6 +254,10 @@ pub(crate) fn fence_all_threads() -> bool {
 pub unsafe fn discard(start: NonNull<u8>, len: usize) {
     #[cfg(ephemera_pages)]
     if let Some((pages, len)) = os::whole_pages(start, len) {
+        // SAFETY: if the range is in a span, the caller's live block keeps that span.
+        if let Some(span) = unsafe { span::Span::at(start) } {
+            span.forgo_huge_pages();
+        }
         // SAFETY: the pages are in the caller's range, whose content is not needed.
         let _ = unsafe { os::discard(pages, len) };
     }
@@ -276,7 +291,8 @@ pub fn set_cache(bytes: usize) {
 
 /// Sets whether new superblocks and mappings ask for huge pages, where the operating system offers
 /// them on request. The initial value is `false`. Huge pages save time in large heaps and cost
-/// memory in small ones.
+/// memory in small ones. While the value is `true`, purges do not exclude huge pages, so the system
+/// may make purged memory resident again.
 pub fn set_huge_pages(wanted: bool) {
     #[cfg(ephemera_pages)]
     os::set_huge_pages(wanted);

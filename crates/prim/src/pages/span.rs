@@ -3,8 +3,8 @@
 use core::ptr::NonNull;
 
 use super::directory::Home;
-use super::map;
 use super::order::Order;
+use super::{map, os};
 
 /// A span in use. Usually, the calling thread owns it.
 #[derive(Clone, Copy)]
@@ -41,6 +41,28 @@ impl Span {
     /// Returns the length of the span, in bytes.
     pub(super) fn len(self) -> usize {
         self.home.directory().order.span()
+    }
+
+    /// Asks the system not to use huge pages for the superblock of this span, unless a thread has
+    /// done so before. Without this, Linux may replace the pages around purged ones by a huge page
+    /// at any later time, so that the purged bytes are resident again.
+    pub(super) fn forgo_huge_pages(self) {
+        if self.home.superblock.begins_small_pages() {
+            // SAFETY: the base of a superblock with an owned span is not null (G2).
+            let base = unsafe { NonNull::new_unchecked(self.home.superblock.base()) };
+            os::forgo_huge_pages(base, self.home.directory().order.superblock());
+        }
+    }
+
+    /// Returns the pages of the span to the operating system, and reports whether that worked.
+    ///
+    /// # Safety
+    /// The caller owns the span, and its content is not needed.
+    #[must_use]
+    pub(super) unsafe fn purge(self) -> bool {
+        self.forgo_huge_pages();
+        // SAFETY: the caller owns the span, which lies in its superblock's mapping.
+        unsafe { os::purge(self.start(), self.len()) }
     }
 
     pub(super) fn start(self) -> NonNull<u8> {

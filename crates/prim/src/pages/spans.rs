@@ -109,7 +109,7 @@ fn shed_excess(freed: usize) {
 unsafe fn free_span(span: Span) {
     let len = span.len();
     // SAFETY: the caller owns the span, and nothing needs its content.
-    let purged = !budget::has_room(len) && unsafe { os::purge(span.start(), len) };
+    let purged = !budget::has_room(len) && unsafe { span.purge() };
     // Count before the free: as soon as the span is free, another thread may take it.
     if purged {
         budget::left(len);
@@ -140,8 +140,8 @@ impl SpanCache {
     }
 }
 
-/// Looks for unused memory. Purges at most one span, or unmaps at most one mapping, of the
-/// process's cache. Also frees unused spans of one thread's own cache.
+/// Looks for unused memory. Purges at most one span, or unmaps or purges at most one mapping, of
+/// the process's cache. Also frees unused spans of one thread's own cache.
 #[cold]
 pub(super) fn shed_one() {
     let look = LOOKS.fetch_add(1, Ordering::Relaxed);
@@ -163,8 +163,8 @@ fn turns(look: usize) -> impl Iterator<Item = usize> {
     (0..=ORDERS).map(move |turn| look.wrapping_add(turn) % (ORDERS + 1))
 }
 
-/// Purges a cached span or unmaps a cached mapping. Returns `false` if it found none, or only spans
-/// that the operating system refused to purge.
+/// Purges a cached span, or unmaps or purges a cached mapping. Returns whether this call made the
+/// cache smaller.
 fn shed() -> bool {
     // A turn past the last table (`ORDERS`) selects the mappings.
     turns(HAND.fetch_add(1, Ordering::Relaxed)).any(|turn| match TABLES.get(turn) {
@@ -194,7 +194,7 @@ pub(super) fn shed_bytes(bytes: usize) {
 /// free. Returns whether the purge or the unmapping worked.
 fn purge_span(span: Span) -> bool {
     // SAFETY: the span was free, and this thread owns it now.
-    let purged = unsafe { os::purge(span.start(), span.len()) };
+    let purged = unsafe { span.purge() };
     if purged {
         budget::uncached(span.len());
         budget::decayed(span.len());

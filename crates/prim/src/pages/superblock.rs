@@ -15,7 +15,7 @@
 use core::ptr;
 
 #[cfg(ephemera_pages)]
-use crate::sync::AtomicUsize;
+use crate::sync::{AtomicBool, AtomicUsize};
 use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 
 // ORDERING: Acquire. Pairs with the Release in `Superblock::give`, `Superblock::open` and
@@ -58,6 +58,9 @@ pub(crate) struct Superblock {
     /// The number of the last look that wrote `idle`.
     #[cfg(ephemera_pages)]
     looked: AtomicUsize,
+    /// Whether a thread has already asked the system not to use huge pages for the mapping.
+    #[cfg(ephemera_pages)]
+    small_pages: AtomicBool,
     base: AtomicPtr<u8>,
 }
 
@@ -72,6 +75,8 @@ impl Superblock {
                 idle: AtomicU64::new(0),
                 #[cfg(ephemera_pages)]
                 looked: AtomicUsize::new(0),
+                #[cfg(ephemera_pages)]
+                small_pages: AtomicBool::new(false),
                 base: AtomicPtr::new(ptr::null_mut()),
             }
         }
@@ -82,6 +87,13 @@ impl Superblock {
     #[inline]
     pub(crate) fn base(&self) -> *mut u8 {
         self.base.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether the caller must ask the system not to use huge pages for the mapping: whether
+    /// this is the first call since the superblock opened. The caller owns a span of the mapping.
+    #[cfg(ephemera_pages)]
+    pub(crate) fn begins_small_pages(&self) -> bool {
+        !self.small_pages.load(Ordering::Relaxed) && !self.small_pages.swap(true, Ordering::Relaxed)
     }
 
     /// Returns whether a span is free. The answer may be out of date.
@@ -108,6 +120,8 @@ impl Superblock {
     /// The superblock must not be open, and no other thread may open or close it during the call.
     pub(crate) fn open(&self, base: *mut u8, all: u64) {
         self.dirty.store(0, Ordering::Relaxed);
+        #[cfg(ephemera_pages)]
+        self.small_pages.store(false, Ordering::Relaxed);
         self.base.store(base, Ordering::Relaxed);
         // ORDERING: Release. Pairs with the Acquire in `Superblock::take`. Publishes: the base, and
         // that no span is dirty.

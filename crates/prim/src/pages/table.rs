@@ -179,7 +179,13 @@ impl Table {
         budget::mapped(self.order().superblock());
         home.superblock.open(base.as_ptr(), self.order().all_bits() & !1);
         directory.note_room(number, false);
-        Some(Span { home, index: 0 })
+        let span = Span { home, index: 0 };
+        if directory.number == 0 && number == 0 {
+            // A process that needs only a few spans would otherwise hold a huge page for each span
+            // length.
+            span.forgo_huge_pages();
+        }
+        Some(span)
     }
 
     /// Enters a new mapping in the map of addresses. If that fails for lack of memory, or because

@@ -63,6 +63,14 @@ pub(super) fn map(len: usize, align: usize) -> Option<NonNull<u8>> {
     Some(block)
 }
 
+/// Asks the system not to use huge pages for a range, unless the program asked for huge pages. The
+/// range is in a mapping by [`map`].
+pub(super) fn forgo_huge_pages(block: NonNull<u8>, len: usize) {
+    if !HUGE.load(Ordering::Relaxed) && !weakened!("purged_pages_become_huge") {
+        system::forgo_huge_pages(block, len);
+    }
+}
+
 /// Unmaps memory and returns `true`. If the operating system refuses, nothing changes, and the
 /// result is `false`.
 ///

@@ -147,6 +147,15 @@ pub(super) fn prefer_huge_pages(block: NonNull<u8>, len: usize) {
     let _ = (block, len);
 }
 
+pub(super) fn forgo_huge_pages(block: NonNull<u8>, len: usize) {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    // SAFETY: the call advises the system about a mapping and does not change its content. On a
+    // system without huge pages, the call fails without effect.
+    let _ = keeping_errno(|| unsafe { libc::madvise(block.as_ptr().cast(), len, libc::MADV_NOHUGEPAGE) });
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let _ = (block, len);
+}
+
 pub(super) fn page_size() -> usize {
     // SAFETY: the call has no preconditions.
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
