@@ -178,6 +178,16 @@ mod tests {
     }
 
     #[test]
+    fn one_purged_unit_does_not_raise_the_bound_if_the_owner_sleeps() {
+        let pushed = PushedBytes::new();
+        pushed.note_purge(1, 5, 10);
+        pushed.learn(5, 10);
+        assert_eq!(pushed.doublings_at(10), 0, "the owner has used no unit");
+        pushed.learn(6, 10);
+        assert_eq!(pushed.doublings_at(10), 1);
+    }
+
+    #[test]
     fn bursts_that_need_purged_units_again_are_purged_a_few_times_only() {
         let pushed = PushedBytes::new();
         let (steps, mut visits) = (16 * STEPS, 0);

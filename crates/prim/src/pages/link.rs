@@ -63,8 +63,9 @@ impl<T: 'static> PermanentLink<T> {
     }
 
     /// Pushes a value onto the list that starts with this link. `below` is the value's own link, to
-    /// the rest of the list. Threads must read it only through [`Self::list`]: its store is relaxed,
-    /// because each exchange of the first link continues the release sequences of earlier pushes.
+    /// the rest of the list. Threads must read it only through [`Self::list`]: its store is
+    /// relaxed, because each exchange of the first link continues the release sequences of earlier
+    /// pushes.
     pub(crate) fn push(&self, value: &'static T, below: &Self) {
         let link = |rest| below.0.store(rest, Ordering::Relaxed);
         // ORDERING: `publish_order`. Pairs with `PermanentLink::get`.

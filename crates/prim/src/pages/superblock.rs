@@ -89,8 +89,9 @@ impl Superblock {
         self.base.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the caller must ask the system not to use huge pages for the mapping: whether
-    /// this is the first call since the superblock opened. The caller owns a span of the mapping.
+    /// Returns whether the caller must ask the system not to use huge pages for the mapping:
+    /// whether this is the first call since the superblock opened. The caller owns a span of the
+    /// mapping.
     #[cfg(ephemera_pages)]
     pub(crate) fn begins_small_pages(&self) -> bool {
         !self.small_pages.load(Ordering::Relaxed) && !self.small_pages.swap(true, Ordering::Relaxed)

@@ -1,0 +1,114 @@
+//! Looks at one heap whose owner is idle by bytes.
+//!
+//! Only one thread at a time looks at a heap. A thread that finds another one there counts a
+//! *missed look*, and the other thread does its work.
+
+use super::{IdleBy, IdleHeaps, IdleQueue, Mail, Purged};
+use crate::foreign::ForeignHeader;
+use crate::gate::Pass;
+use crate::pages;
+use crate::sync::{Ordering, fence};
+
+/// The number of looks at a heap, by threads that found the owner idle by bytes, after which the
+/// next such look first puts the seen units back into the inbox. Looks that found the heap's gate
+/// shut count, and looks that did not examine the whole inbox do not.
+const SEEN_EVERY: usize = if cfg!(miri) { 2 } else { 16 };
+
+/// The largest number of further rounds in which a look by bytes at a heap does the work of looks
+/// that found the heap's gate shut. Each round leaves the gate and enters it again.
+const CATCH_UP: usize = if cfg!(ephemera_loom) { 1 } else { 64 };
+
+impl<H> IdleQueue<H> {
+    /// Adds `bytes`, which threads pushed to a heap, to the count of the heap's owner, if there is
+    /// one. Looks at the heap if the owner is idle by bytes and no other thread looks at the heap.
+    /// Returns whether this call looked at the heap.
+    #[cold]
+    pub(super) fn note_bytes<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, bytes: usize) -> bool {
+        heaps.mail(heap).bytes.store(0, Ordering::Relaxed);
+        let never = weakened!("idle_by_time_alone" | "idle_owners_keep_pages");
+        if never || !heaps.is_held(heap) {
+            return false;
+        }
+        let (pushed, visits, now) = (heaps.pushed(heap), heaps.visits(heap), pages::now_ms());
+        if !pushed.add(bytes, visits, now) {
+            return false;
+        }
+        let Some(purged) = self.look_at(heaps, heap) else { return false };
+        pushed.note_purge(purged.units, visits, now);
+        true
+    }
+
+    /// Purges units of a heap whose owner is idle by bytes. Returns `None`, without a look at the
+    /// heap, if another thread looks at it. That thread then looks once more.
+    pub(crate) fn look_at<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H) -> Option<Purged> {
+        let mail = heaps.mail(heap);
+        let pass = mail.gate.try_enter().or_else(|| {
+            mail.missed.fetch_add(1, Ordering::Relaxed);
+            if weakened!("missed_look_tries_once") {
+                return None;
+            }
+            // ORDERING: SeqCst fence. Pairs with the one in `IdleQueue::enter_again`: either this
+            // thread finds the gate open now, or the thread inside sees the count afterwards.
+            fence(Ordering::SeqCst);
+            mail.gate.try_enter()
+        })?;
+        Some(self.look_inside(heaps, heap, pass))
+    }
+
+    /// Purges units of a heap whose owner is idle by bytes, and does the work of looks that found
+    /// the heap's gate shut. The threads that made those looks may have made their last free.
+    /// `pass` is that of the heap's gate.
+    pub(super) fn look_inside<'h, E>(&self, heaps: &E, heap: &'h H, mut pass: Pass<'h>) -> Purged
+    where
+        E: IdleHeaps<Heap = H>,
+    {
+        let mail = heaps.mail(heap);
+        let (mut purged, mut looks, mut is_behind) = (Purged::default(), 1, false);
+        for _ in 0..=CATCH_UP {
+            // Other threads may still have been freeing the blocks of a unit when a look examined
+            // it. `put_seen_back` follows the links of all units in the inbox.
+            if mail.looks.get() >= SEEN_EVERY {
+                mail.looks.set(0);
+                if !weakened!("seen_units_wait_for_a_pause") {
+                    mail.put_seen_back();
+                }
+            }
+            let missed = mail.missed.swap(0, Ordering::Relaxed);
+            looks += if weakened!("missed_looks_do_not_count") { 0 } else { missed };
+            let round = heaps.purge_units(heap, IdleBy::Bytes);
+            purged = Purged { units: purged.units + round.units, ..round };
+            if round.ended {
+                mail.looks.set(mail.looks.get() + looks);
+                looks = 0;
+            }
+            let is_due = mail.looks.get() >= SEEN_EVERY;
+            is_behind = (is_behind || missed != 0) && (round.more || is_due);
+            // While the units are lent, the heap has no mail, so a thread that pushed to it during
+            // that time may not have added it to the queue. ORDERING: after the SeqCst fence of
+            // `LentUnits::put_back`. Pairs with the fence in `IdleQueue::put_back`: either this
+            // thread sees that the heap is not in the queue, or the thread that removes it sees the
+            // units.
+            let is_lost = !mail.queued.load(Ordering::Relaxed) && mail.is_some();
+            if is_lost && !weakened!("lent_heap_is_not_queued") {
+                self.add(heaps, heap, true);
+            }
+            drop(pass);
+            match Self::enter_again(mail, is_behind) {
+                Some(again) => pass = again,
+                None => break,
+            }
+        }
+        purged
+    }
+
+    /// Enters the gate of a heap, which this thread has just opened, if `is_behind` is true or if a
+    /// look found the gate shut since the start of this thread's last round.
+    pub(super) fn enter_again<U: ForeignHeader>(mail: &Mail<U, H>, is_behind: bool) -> Option<Pass<'_>> {
+        if !weakened!("missed_look_without_fence") {
+            // ORDERING: SeqCst fence. Pairs with the one in `IdleQueue::look_at`: either this
+            // thread sees the count, or the other thread finds the gate open at its second try.
+            fence(Ordering::SeqCst);
+        }
+        if is_behind || mail.missed.load(Ordering::Relaxed) != 0 { mail.gate.try_enter() } else { None }
+    }
+}
