@@ -9,7 +9,7 @@ use std::sync::{Barrier, Mutex};
 use std::thread;
 
 use allocator_api2::boxed::Box;
-use ephemera_testkit::bursts::{PAGE, resident};
+use ephemera_testkit::bursts::{PAGE, exclude_huge_pages, resident};
 use ring_alloc::OneRingAlloc;
 
 /// Serialises the tests of this file.
@@ -67,6 +67,7 @@ fn check<const WORDS: usize>(
     allowed: usize,
 ) {
     let _turn = TURN.lock();
+    exclude_huge_pages();
     let (asleep, awake) = (Barrier::new(2), Barrier::new(2));
     let shared = Mutex::new(Vec::new());
     thread::scope(|threads| {

@@ -9,7 +9,9 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use bursts::{BURST, Burst, CHUNK, KEPT, SHORT, burst, in_order, left};
-use ephemera_testkit::bursts::{PAGE, check_pages_are_kept, freed_elsewhere, two_freed_at_once};
+use ephemera_testkit::bursts::{
+    PAGE, check_pages_are_kept, exclude_huge_pages, freed_elsewhere, two_freed_at_once,
+};
 
 #[path = "support/bursts.rs"]
 mod bursts;
@@ -37,6 +39,7 @@ fn on_two_threads(blocks: &mut Burst) {
 /// each chunk may stay: the page of its header, and the last page, which is not whole.
 fn check_remote(free: fn(&mut Burst)) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    exclude_huge_pages();
     let left = left(freed_elsewhere(|| burst(BURST), free, 1)[0]);
     assert!(left < BURST / CHUNK * 2 * PAGE + KEPT, "{left} bytes stay");
 }
@@ -59,6 +62,7 @@ fn burst_that_two_threads_free_leaves_without_a_later_operation() {
 #[test]
 fn two_bursts_that_are_freed_at_once_leave_without_a_later_operation() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    exclude_huge_pages();
     let left = left(two_freed_at_once(|| burst(BURST / 2), in_order));
     assert!(left < BURST / CHUNK * 2 * PAGE + 2 * KEPT, "{left} bytes stay");
 }

@@ -65,16 +65,17 @@ impl<H> IdleQueue<H> {
         let mail = heaps.mail(heap);
         let (mut purged, mut looks, mut is_behind) = (Purged::default(), 1, false);
         for _ in 0..=CATCH_UP {
-            // Other threads may still have been freeing the blocks of a unit when a look examined
-            // it. `put_seen_back` follows the links of all units in the inbox.
-            if mail.looks.get() >= SEEN_EVERY {
+            let missed = mail.missed.swap(0, Ordering::Relaxed);
+            if mail.looks.get() < SEEN_EVERY {
+                looks += if weakened!("missed_looks_do_not_count") { 0 } else { missed };
+            } else {
+                // Other threads may still have been freeing the blocks of a unit when a look
+                // examined it. `put_seen_back` follows the links of all units in the inbox.
                 mail.looks.set(0);
                 if !weakened!("seen_units_wait_for_a_pause") {
                     mail.put_seen_back();
                 }
             }
-            let missed = mail.missed.swap(0, Ordering::Relaxed);
-            looks += if weakened!("missed_looks_do_not_count") { 0 } else { missed };
             let round = heaps.purge_units(heap, IdleBy::Bytes);
             purged = Purged { units: purged.units + round.units, ..round };
             if round.ended {
