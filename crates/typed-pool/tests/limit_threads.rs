@@ -250,3 +250,34 @@ fn a_block_shrunk_at_the_limit_to_a_larger_alignment_can_grow_within_its_class()
         unsafe { Limited.deallocate(block, grown) };
     }
 }
+
+/// Every slot of a class has the largest alignment of the layouts of that class, so a resize within
+/// the class never moves the block.
+#[test]
+fn a_block_shrunk_at_the_limit_can_get_a_larger_alignment_within_its_class() {
+    pooled_allocator! {
+        struct Limited;
+    }
+    let layout = |size, align| Layout::from_size_align(size, align).expect("a layout");
+    for (old, new, aligned) in [
+        (layout(160, 8), layout(120, 8), layout(100, 128)),
+        (layout(3_500, 8), layout(2_000, 8), layout(62, 2_048)),
+    ] {
+        Limited.set_limit(usize::MAX);
+        let mut blocks: Vec<NonNull<u8>> =
+            (0..200).map(|_| Limited.allocate(old).expect("no limit").cast()).collect();
+        let is_aligned = |block: &NonNull<u8>| block.addr().get() % aligned.align() == 0;
+        let at = blocks.iter().position(|block| !is_aligned(block)).expect("strides are not powers of two");
+        let block = blocks.swap_remove(at);
+        Limited.set_limit(Limited.stats().bytes_held);
+        // SAFETY: the block is live and of the old layout, and the new one is smaller.
+        let block = unsafe { Limited.shrink(block, old, new) }.expect("memory").cast::<u8>();
+        // SAFETY: as above.
+        let block = unsafe { Limited.shrink(block, new, aligned) }.expect("memory").cast::<u8>();
+        assert!(is_aligned(&block), "{block:?} for {aligned:?}");
+        // SAFETY: the block is live and has this layout.
+        unsafe { Limited.deallocate(block, aligned) };
+        // SAFETY: the blocks are live and have this layout.
+        blocks.into_iter().for_each(|block| unsafe { Limited.deallocate(block, old) });
+    }
+}
