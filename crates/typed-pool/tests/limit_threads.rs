@@ -224,7 +224,8 @@ fn a_block_shrunk_at_the_limit_to_a_larger_alignment_can_grow_within_its_class()
             (0..200).map(|_| Limited.allocate(old).expect("no limit").cast()).collect();
         // SAFETY: the bytes are within the block.
         blocks.iter().for_each(|block| unsafe { block.write_bytes(0x11, old.size()) });
-        let aligned = |block: &NonNull<u8>| block.addr().get() % new.align() == 0;
+        // `grown.size()` is the alignment of the slots of the new class.
+        let aligned = |block: &NonNull<u8>| block.addr().get() % grown.size() == 0;
         let block = blocks.swap_remove(blocks.iter().position(aligned).expect("an aligned block"));
         Limited.set_limit(Limited.stats().bytes_held);
         // SAFETY: the block is live and of the old layout, and the new one is no larger.

@@ -93,9 +93,9 @@ pub unsafe fn shrink(
 /// The block stays in its slot if both layouts have a class and three conditions hold: the units of
 /// both classes have the same alignment, the block is aligned like a slot of the new class, and the
 /// slots of the new class are not longer than those of the old class. The last two conditions
-/// ensure that the block can later grow or shrink in place within the new class. The slot then still belongs to the
-/// old class, and a free of the block finds the slot's heap through the unit's header, like a
-/// remote free. Otherwise the block moves, even if the new block exceeds the limit.
+/// ensure that the block can later grow or shrink in place within the new class. The slot then
+/// still belongs to the old class, and a free of the block finds the slot's heap through the unit's
+/// header, like a remote free. Otherwise the block moves, even if the new block exceeds the limit.
 ///
 /// # Errors
 /// Returns `AllocError` if the operating system refuses the request. The old block is then
@@ -115,8 +115,8 @@ unsafe fn shrink_at_the_limit(
         let fits = class::unit_size(class) == class::unit_size(other)
             && (class::stride(other) <= class::stride(class) || weakened!("longer_class_stays"));
         // A later growth or shrink within the new class may ask for the alignment of its slots.
-        let slot_align =
-            if weakened!("alignment_of_one_layout") { new.align() } else { class::layout(other).align() };
+        let is_narrow = weakened!("alignment_of_one_layout");
+        let slot_align = if is_narrow { new.align() } else { class::layout(other).align() };
         if fits && block.addr().get() % slot_align == 0 {
             // SAFETY: the caller passes a live block of layout `old`, which has this class.
             return Ok(unsafe { shrink_in_place(block, class, (old, new)) });
