@@ -310,7 +310,14 @@ impl<H> IdleQueue<H> {
         drop(pass);
         if !weakened!("looks_by_time_catch_up_nothing") {
             if let Some(pass) = Self::enter_again(mail, false) {
-                return self.look_inside(heaps, heap, pass).more || purged.more;
+                let more = self.look_inside(heaps, heap, pass).more;
+                // These rounds have examined units that the look after the next pause must examine
+                // again.
+                if let Some(_pass) = mail.gate.try_enter() {
+                    mail.put_seen_back();
+                    heaps.drain_free_record(heap);
+                }
+                return more;
             }
         }
         purged.more

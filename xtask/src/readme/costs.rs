@@ -44,7 +44,8 @@ pub(super) fn table(recorded: &RecordedBench, page: &CostsPage) -> Result<String
     Ok(format!(
         "| workload | here | best general allocator | glibc | held at the peak |\n|---|---|---|---|---|\n{lines}\n\
          A time includes the workload's own work on the memory. `≈` marks figures that may be equal: the interval of their ratio to glibc \
-         overlaps with that of the lowest ratio in the row. In an *untrusted* row, a second entry of glibc differed from the first. *Held* is the memory that the allocator took from the system, \
+         overlaps with that of the lowest ratio in the row. In an *untrusted* row, glibc differed from itself, or its \
+         ratio to itself is uncertain. *Held* is the memory that the allocator took from the system, \
          also as a multiple of the live bytes; `*` marks bytes that a backing allocator counted. Without it, the figure is the growth of the process. \
          All rows, with intervals: [results](../../docs/benchmarks/results.md). {}\n",
         recorded.told()

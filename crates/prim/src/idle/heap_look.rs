@@ -11,7 +11,8 @@ use crate::sync::{Ordering, fence};
 
 /// The number of looks at a heap, by threads that found the owner idle by bytes, after which the
 /// next such look first puts the seen units back into the inbox. Looks that found the heap's gate
-/// shut count, and looks that did not examine the whole inbox do not.
+/// shut count unless that work is due already. Looks that did not examine the whole inbox do not
+/// count.
 const SEEN_EVERY: usize = if cfg!(miri) { 2 } else { 16 };
 
 /// The largest number of further rounds in which a look by bytes at a heap does the work of looks
@@ -39,7 +40,8 @@ impl<H> IdleQueue<H> {
     }
 
     /// Purges units of a heap whose owner is idle by bytes. Returns `None`, without a look at the
-    /// heap, if another thread looks at it. That thread then looks once more.
+    /// heap, if another thread looks at it. That thread then does the work of this look, or leaves
+    /// it to the next look at the heap.
     pub(crate) fn look_at<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H) -> Option<Purged> {
         let mail = heaps.mail(heap);
         let pass = mail.gate.try_enter().or_else(|| {
@@ -56,15 +58,16 @@ impl<H> IdleQueue<H> {
     }
 
     /// Purges units of a heap whose owner is idle by bytes, and does the work of looks that found
-    /// the heap's gate shut. The threads that made those looks may have made their last free.
+    /// the heap's gate shut. The threads that made those looks may have made their last free. After
+    /// [`CATCH_UP`] further rounds, the rest of that work is left to the next look at the heap.
     /// `pass` is that of the heap's gate.
     pub(super) fn look_inside<'h, E>(&self, heaps: &E, heap: &'h H, mut pass: Pass<'h>) -> Purged
     where
         E: IdleHeaps<Heap = H>,
     {
         let mail = heaps.mail(heap);
-        let (mut purged, mut looks, mut is_behind) = (Purged::default(), 1, false);
-        for _ in 0..=CATCH_UP {
+        let (mut purged, mut looks) = (Purged::default(), 1);
+        for further in (0..=CATCH_UP).rev() {
             let missed = mail.missed.swap(0, Ordering::Relaxed);
             if mail.looks.get() < SEEN_EVERY {
                 looks += if weakened!("missed_looks_do_not_count") { 0 } else { missed };
@@ -83,7 +86,8 @@ impl<H> IdleQueue<H> {
                 looks = 0;
             }
             let is_due = mail.looks.get() >= SEEN_EVERY;
-            is_behind = (is_behind || missed != 0) && (round.more || is_due);
+            let is_behind = (missed != 0 || mail.is_behind.get() != 0) && (round.more || is_due);
+            mail.is_behind.set(usize::from(is_behind));
             // While the units are lent, the heap has no mail, so a thread that pushed to it during
             // that time may not have added it to the queue. ORDERING: after the SeqCst fence of
             // `LentUnits::put_back`. Pairs with the fence in `IdleQueue::put_back`: either this
@@ -94,7 +98,9 @@ impl<H> IdleQueue<H> {
                 self.add(heaps, heap, true);
             }
             drop(pass);
-            match Self::enter_again(mail, is_behind) {
+            // After the last round, the thread leaves without a check.
+            match Some(is_behind).filter(|_| further != 0).and_then(|behind| Self::enter_again(mail, behind))
+            {
                 Some(again) => pass = again,
                 None => break,
             }
@@ -103,7 +109,8 @@ impl<H> IdleQueue<H> {
     }
 
     /// Enters the gate of a heap, which this thread has just opened, if `is_behind` is true or if a
-    /// look found the gate shut since the start of this thread's last round.
+    /// look found the gate shut since the start of this thread's last round. If another thread is
+    /// inside, the work is left to that thread.
     pub(super) fn enter_again<U: ForeignHeader>(mail: &Mail<U, H>, is_behind: bool) -> Option<Pass<'_>> {
         if !weakened!("missed_look_without_fence") {
             // ORDERING: SeqCst fence. Pairs with the one in `IdleQueue::look_at`: either this

@@ -44,8 +44,11 @@ pub struct Mail<U, H> {
     /// that found the gate shut. Only the thread inside the heap's gate writes it.
     pub(super) looks: OwnerUsize,
     /// The number of looks that found the owner idle by bytes and the gate shut, and whose work no
-    /// round has done yet.
+    /// round has begun yet.
     pub(super) missed: AtomicUsize,
+    /// Not zero if rounds have begun the work of such looks, and further rounds must go on with it.
+    /// Only the thread inside the heap's gate writes it.
+    pub(super) is_behind: OwnerUsize,
 }
 
 impl<U, H> Mail<U, H> {
@@ -65,6 +68,7 @@ impl<U, H> Mail<U, H> {
                 gate: Gate::new(),
                 looks: OwnerUsize::new(0),
                 missed: AtomicUsize::new(0),
+                is_behind: OwnerUsize::new(0),
             }
         }
     }
@@ -79,7 +83,7 @@ impl<U, H> Mail<U, H> {
 
 #[cfg(all(test, ephemera_loom))]
 impl<U, H> Mail<U, H> {
-    /// Returns the number of looks that found the gate shut and whose work no round has done yet.
+    /// Returns the number of looks that found the gate shut and whose work no round has begun yet.
     pub(crate) fn missed_looks(&self) -> usize {
         self.missed.load(crate::sync::Ordering::Relaxed)
     }

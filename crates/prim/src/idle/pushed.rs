@@ -10,8 +10,8 @@
 //! doubles, so that a program with repeated bursts keeps its pages after the first few bursts. A
 //! raised bound halves after each second in which no burst needed the raise.
 //!
-//! Threads count pushed bytes atomically, because the first thread could otherwise erase the count
-//! of a second one that pushed a whole burst while the system had preempted the first. Most of the
+//! Threads count pushed bytes atomically. Otherwise, a thread that the system had preempted during
+//! the count could erase the bytes of a whole burst that another thread pushed in the meantime. The
 //! other words of [`PushedBytes`] change by a load and a store, so an update may be lost. That is
 //! harmless, because these words only decide how much a thread purges early.
 
@@ -87,18 +87,21 @@ impl PushedBytes {
     /// the owner's visits to the slow path, and `now` is the time in milliseconds. The first call
     /// after a visit restarts the sum and returns `false`.
     pub(super) fn add(&self, bytes: usize, visits: usize, now: usize) -> bool {
-        let last = self.visits.load(Ordering::Relaxed);
+        let (last, before) = (self.visits.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed));
         let exchange = |new| self.visits.compare_exchange(last, new, Ordering::Relaxed, Ordering::Relaxed);
-        // If the exchange fails, another thread has restarted the sum.
-        if last != visits && exchange(visits).is_ok() {
-            let before = self.bytes.swap(bytes, Ordering::Relaxed);
+        // A thread that was preempted may know an older number of visits than the last thread here.
+        let is_newer = visits.wrapping_sub(last).wrapping_sub(1) < usize::MAX / 2;
+        // If the exchange fails, another thread has restarted the sum. Bytes that other threads
+        // have added since this thread read the sum stay in it.
+        if is_newer && exchange(visits).is_ok() {
+            self.bytes.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
             if before > least_bound() || self.purged.load(Ordering::Relaxed) != 0 {
                 self.learn(visits, now);
             }
             return false;
         }
-        // The sum does not overflow: the owner's blocks fit into memory, and each unit is pushed at
-        // most once between two visits.
+        // The sum is approximate. It does not overflow, because it is about the size of blocks that
+        // were all in memory at the same time.
         let sum = self.bytes.fetch_add(bytes, Ordering::Relaxed).wrapping_add(bytes);
         sum > least_bound() << self.doublings_at(now)
     }
@@ -175,6 +178,14 @@ mod tests {
         for visits in 3..100 {
             assert_eq!(burst(&pushed, STEPS / 2, visits, 5), 0, "a steady hand-over");
         }
+    }
+
+    #[test]
+    fn a_thread_that_knows_an_older_visit_does_not_restart_the_sum() {
+        let pushed = PushedBytes::new();
+        assert_eq!(burst(&pushed, STEPS - 1, 6, 10), 0);
+        assert!(pushed.add(STEP, 5, 10), "the sum of visit 6 exceeds the bound");
+        assert!(pushed.add(STEP, 6, 10));
     }
 
     #[test]

@@ -16,11 +16,14 @@ struct Heap {
     /// The number of looks that visited the heap. Since it is an atomic of `core`, loom does not
     /// explore the accesses to it.
     visited: AtomicUsize,
+    /// The number of rounds of looks that began. Also an atomic of `core`.
+    rounds: AtomicUsize,
 }
 
 impl Heap {
     fn new() -> Self {
-        Self { mail: Mail::new(), pushed: PushedBytes::new(), visited: AtomicUsize::new(0) }
+        let (visited, rounds) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Self { mail: Mail::new(), pushed: PushedBytes::new(), visited, rounds }
     }
 }
 
@@ -58,6 +61,7 @@ impl IdleHeaps for Looks {
 
     fn purge_units(&self, heap: &Heap, _by: IdleBy) -> Purged {
         assert!(self.held, "no thread holds the record");
+        heap.rounds.fetch_add(1, Ordering::Relaxed);
         let mut units = heap.mail.lend();
         while units.look().is_some() {}
         units.put_back();
@@ -152,15 +156,19 @@ fn loom_heap_whose_units_were_lent_is_in_the_queue() {
 fn loom_work_of_a_look_that_finds_the_gate_shut_is_done() {
     explore(|| {
         let model = Model::new();
+        // Returns the number of rounds that began before the look.
+        let look = |model: &Model| {
+            let before = model.heap.get().rounds.load(Ordering::Relaxed);
+            let _purged = model.queue.get().look_at(&LENDS, model.heap.get());
+            before
+        };
         let other = {
             let model = model.clone();
-            thread::spawn(move || {
-                let _purged = model.queue.get().look_at(&LENDS, model.heap.get());
-            })
+            thread::spawn(move || look(&model))
         };
-        let _purged = model.queue.get().look_at(&LENDS, model.heap.get());
-        other.join().unwrap();
+        let before = look(&model).max(other.join().unwrap());
         assert_eq!(model.heap.get().mail.missed_looks(), 0, "no look does the work");
+        assert!(model.heap.get().rounds.load(Ordering::Relaxed) > before, "a round follows each look");
     });
 }
 

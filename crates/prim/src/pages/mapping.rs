@@ -164,19 +164,24 @@ pub(super) unsafe fn free(block: NonNull<u8>, len: usize) {
 pub(super) fn unmap_one() -> bool {
     let start = OLDEST.fetch_add(1, Ordering::Relaxed);
     let slots = (0..SLOTS).map(|at| &KEPT[(start + at) % SLOTS]);
-    unmap_first(slots)
+    unmap_first(slots).unwrap_or(false)
 }
 
-/// Unmaps or purges a mapping that has been in its slot for [`LOOKS`] looks. Returns whether this
-/// call made the cache smaller.
+/// Returns whether a slot has a mapping that was purged.
+pub(super) fn any_purged() -> bool {
+    KEPT.iter().any(|slot| slot.state.load(Ordering::Relaxed) == PURGED)
+}
+
+/// Unmaps or purges a mapping that has been in its slot for [`LOOKS`] looks. Returns whether it
+/// found one.
 pub(super) fn unmap_idle(look: usize) -> bool {
-    unmap_first(KEPT.iter().filter(|slot| slot.is_idle(look)))
+    unmap_first(KEPT.iter().filter(|slot| slot.is_idle(look))).is_some()
 }
 
 /// Unmaps or purges the mapping of the first of these slots that contains one. Returns whether this
-/// call made the cache smaller.
-fn unmap_first(mut slots: impl Iterator<Item = &'static Slot>) -> bool {
-    let Some((block, len, was_cached)) = slots.find_map(|slot| slot.take(|_, _| true)) else { return false };
+/// call made the cache smaller, or `None` if no slot contains a mapping.
+fn unmap_first(mut slots: impl Iterator<Item = &'static Slot>) -> Option<bool> {
+    let (block, len, was_cached) = slots.find_map(|slot| slot.take(|_, _| true))?;
     if was_cached {
         budget::uncached(len);
     }
@@ -185,7 +190,7 @@ fn unmap_first(mut slots: impl Iterator<Item = &'static Slot>) -> bool {
     if left {
         budget::decayed(len);
     }
-    left
+    Some(left)
 }
 
 /// Changes the length of a mapping from `old` to `new` bytes. The mapping may move if `may_move`

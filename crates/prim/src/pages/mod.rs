@@ -47,9 +47,9 @@
 //!
 //! # Huge pages
 //!
-//! Where Linux gives huge pages to every program (the mode `always`), two rules keep a span from
-//! holding more than its own pages. The first superblock of each span length has no huge pages, so
-//! a small process stays small. The first purge in a superblock excludes huge pages for this
+//! Where Linux gives huge pages to every program (the mode `always`), two rules limit the memory
+//! that is resident around used spans. The first superblock of each span length has no huge pages,
+//! so a small process stays small. The first purge in a superblock excludes huge pages for this
 //! superblock until it is unmapped. Without this rule, the kernel may replace the pages around
 //! purged ones by a huge page at any later time, and the purged bytes are resident again.
 //! [`set_huge_pages`] turns both rules off.
@@ -220,11 +220,12 @@ pub unsafe fn purge_tail(start: NonNull<u8>, len: usize) {
         // A block in a span owns the whole span, including the rest of the block's last page.
         // SAFETY: the block that contains `start` stays live, so its span is not freed during the
         // call, and the base of the superblock does not change (G2).
-        let len = unsafe { span::Span::at(start) }.map_or(len, |span| {
-            span.forgo_huge_pages();
-            span.start().addr().get() + span.len() - start.addr().get()
-        });
+        let span = unsafe { span::Span::at(start) };
+        let len = span.map_or(len, |span| span.start().addr().get() + span.len() - start.addr().get());
         if let Some((pages, len)) = os::whole_pages(start, len) {
+            if let Some(span) = span {
+                span.forgo_huge_pages();
+            }
             // SAFETY: the pages are in a live block, and the caller does not need their content.
             let _ = unsafe { os::purge(pages, len) };
         }
@@ -339,8 +340,8 @@ pub fn usage() -> PageUsage {
 
 /// Makes a later system call of this module fail, for tests: with 1 the next call, with 2 the one
 /// after it, with 0 none, and with `usize::MAX` all. Returns what remains of the previous number.
-/// Each system call reduces the number by one, unless it is `usize::MAX`. The result 0 means that
-/// the chosen call has failed, or that no call was chosen.
+/// Each system call except advice about huge pages reduces the number by one, unless it is
+/// `usize::MAX`. The result 0 means that the chosen call has failed, or that no call was chosen.
 #[doc(hidden)]
 pub fn refuse_call(number: usize) -> usize {
     #[cfg(ephemera_pages)]

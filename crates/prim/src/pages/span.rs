@@ -44,10 +44,11 @@ impl Span {
     }
 
     /// Asks the system not to use huge pages for the superblock of this span, unless a thread has
-    /// done so before. Without this, Linux may replace the pages around purged ones by a huge page
-    /// at any later time, so that the purged bytes are resident again.
+    /// done so before or the program asked for huge pages. Without this, Linux may replace the
+    /// pages around purged ones by a huge page at any later time, so that the purged bytes are
+    /// resident again. If the system refuses, no thread asks again for this mapping.
     pub(super) fn forgo_huge_pages(self) {
-        if self.home.superblock.begins_small_pages() {
+        if !os::prefers_huge_pages() && self.home.superblock.begins_small_pages() {
             // SAFETY: the base of a superblock with an owned span is not null (G2).
             let base = unsafe { NonNull::new_unchecked(self.home.superblock.base()) };
             os::forgo_huge_pages(base, self.home.directory().order.superblock());
@@ -60,7 +61,9 @@ impl Span {
     /// The caller owns the span, and its content is not needed.
     #[must_use]
     pub(super) unsafe fn purge(self) -> bool {
-        self.forgo_huge_pages();
+        if os::whole_pages(self.start(), self.len()).is_some() {
+            self.forgo_huge_pages();
+        }
         // SAFETY: the caller owns the span, which lies in its superblock's mapping.
         unsafe { os::purge(self.start(), self.len()) }
     }

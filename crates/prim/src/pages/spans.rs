@@ -145,7 +145,7 @@ impl SpanCache {
 #[cold]
 pub(super) fn shed_one() {
     let look = LOOKS.fetch_add(1, Ordering::Relaxed);
-    if budget::any_cached() {
+    if budget::any_cached() || mapping::any_purged() {
         let _found = turns(look).any(|turn| match TABLES.get(turn) {
             Some(table) => table.take_idle(look).is_some_and(purge_span),
             None => mapping::unmap_idle(look),

@@ -1,7 +1,8 @@
 //! The system calls that `pages` makes.
 //!
 //! Each function that makes a request returns `false` or `None` if the operating system refuses.
-//! Tests simulate a refusal by [`refuse_call`].
+//! Tests simulate a refusal by [`refuse_call`]. Advice about huge pages is not a request: nothing
+//! depends on it, and no test refuses it.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -57,16 +58,20 @@ pub(super) fn map(len: usize, align: usize) -> Option<NonNull<u8>> {
         return None;
     }
     let block = system::map(len, align.max(GRAIN))?;
-    if HUGE.load(Ordering::Relaxed) {
+    if prefers_huge_pages() {
         system::prefer_huge_pages(block, len);
     }
     Some(block)
 }
 
-/// Asks the system not to use huge pages for a range, unless the program asked for huge pages. The
-/// range is in a mapping by [`map`].
+/// Returns whether the program asked for huge pages.
+pub(super) fn prefers_huge_pages() -> bool {
+    HUGE.load(Ordering::Relaxed)
+}
+
+/// Advises the system not to use huge pages for a range, which is in a mapping by [`map`].
 pub(super) fn forgo_huge_pages(block: NonNull<u8>, len: usize) {
-    if !HUGE.load(Ordering::Relaxed) && !weakened!("purged_pages_become_huge") {
+    if !weakened!("purged_pages_become_huge") {
         system::forgo_huge_pages(block, len);
     }
 }
