@@ -313,10 +313,8 @@ impl<H> IdleQueue<H> {
                 let more = self.look_inside(heaps, heap, pass).more;
                 // These rounds have examined units that the look after the next pause must examine
                 // again.
-                if let Some(_pass) = mail.gate.try_enter() {
-                    mail.put_seen_back();
-                    heaps.drain_free_record(heap);
-                }
+                mail.put_seen_back();
+                heaps.drain_free_record(heap);
                 return more;
             }
         }

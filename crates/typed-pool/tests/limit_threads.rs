@@ -208,6 +208,16 @@ fn a_shrink_at_the_limit_exceeds_it_by_a_short_unit_at_most() {
     assert!(Limited.allocate(layout(8, 8)).is_err());
 }
 
+/// Allocates 200 blocks, and returns the first that `wanted` accepts, and the others.
+fn one_of_200<E: core::fmt::Debug>(
+    allocate: impl Fn() -> Result<NonNull<[u8]>, E>,
+    wanted: impl Fn(&NonNull<u8>) -> bool,
+) -> (NonNull<u8>, Vec<NonNull<u8>>) {
+    let mut blocks: Vec<_> = (0..200).map(|_| allocate().expect("no limit").cast()).collect();
+    let at = blocks.iter().position(wanted).expect("one of the blocks is wanted");
+    (blocks.swap_remove(at), blocks)
+}
+
 /// A larger alignment may put a layout of the same size into a class with longer slots.
 #[test]
 fn a_block_shrunk_at_the_limit_to_a_larger_alignment_can_grow_within_its_class() {
@@ -220,13 +230,11 @@ fn a_block_shrunk_at_the_limit_to_a_larger_alignment_can_grow_within_its_class()
         (layout(2_100, 8), layout(2_100, 4_096), layout(4_096, 4_096)),
     ] {
         Limited.set_limit(usize::MAX);
-        let mut blocks: Vec<NonNull<u8>> =
-            (0..200).map(|_| Limited.allocate(old).expect("no limit").cast()).collect();
-        // SAFETY: the bytes are within the block.
-        blocks.iter().for_each(|block| unsafe { block.write_bytes(0x11, old.size()) });
         // `grown.size()` is the alignment of the slots of the new class.
         let aligned = |block: &NonNull<u8>| block.addr().get() % grown.size() == 0;
-        let block = blocks.swap_remove(blocks.iter().position(aligned).expect("an aligned block"));
+        let (block, blocks) = one_of_200(|| Limited.allocate(old), aligned);
+        // SAFETY: the bytes are within the block.
+        blocks.iter().for_each(|block| unsafe { block.write_bytes(0x11, old.size()) });
         Limited.set_limit(Limited.stats().bytes_held);
         // SAFETY: the block is live and of the old layout, and the new one is no larger.
         let block = unsafe { Limited.shrink(block, old, new) }.expect("it moves").cast();
@@ -265,11 +273,8 @@ fn a_block_shrunk_at_the_limit_can_get_a_larger_alignment_within_its_class() {
         (layout(3_500, 8), layout(2_000, 8), layout(62, 2_048)),
     ] {
         Limited.set_limit(usize::MAX);
-        let mut blocks: Vec<NonNull<u8>> =
-            (0..200).map(|_| Limited.allocate(old).expect("no limit").cast()).collect();
         let is_aligned = |block: &NonNull<u8>| block.addr().get() % aligned.align() == 0;
-        let at = blocks.iter().position(|block| !is_aligned(block)).expect("strides are not powers of two");
-        let block = blocks.swap_remove(at);
+        let (block, blocks) = one_of_200(|| Limited.allocate(old), |block| !is_aligned(block));
         Limited.set_limit(Limited.stats().bytes_held);
         // SAFETY: the block is live and of the old layout, and the new one is smaller.
         let block = unsafe { Limited.shrink(block, old, new) }.expect("memory").cast::<u8>();

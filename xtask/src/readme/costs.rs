@@ -76,6 +76,7 @@ mod tests {
             {"key": "glibc", "allocator": "glibc", "state": "ran", "ratio": 1.0, "ns_per_op": 8.0},
             {"key": "ring", "allocator": "RingAlloc", "state": "ran", "ratio": 0.25, "interval": [0.2, 0.3], "ns_per_op": 2.5},
             {"key": "one-ring", "allocator": "OneRingAlloc", "state": "ran", "ratio": 0.4, "interval": [0.35, 1.5], "ns_per_op": 3.5},
+            {"key": "upstream-ring", "allocator": "upstream", "state": "ran", "ratio": 0.45, "interval": [0.42, 0.48], "ns_per_op": 4},
             {"key": "jemalloc", "allocator": "jemalloc", "state": "ran", "ratio": 0.5, "interval": [0.4, 0.6], "ns_per_op": 4.5}]}]}"#;
 
     /// Returns the cells of the table's rows for these contenders, without the last cell.
@@ -89,10 +90,11 @@ mod tests {
     #[test]
     fn figures_whose_intervals_overlap_with_the_lowest_ratio_are_marked() {
         assert_eq!(
-            rows(SUMMARY, &["ring", "one-ring"]),
+            rows(SUMMARY, &["ring", "one-ring", "upstream-ring"]),
             [
                 "| pairs, ns per pair | `RingAlloc`: 2.5 | jemalloc: 4.5 | 8 |",
-                "| pairs, ns per pair | `OneRingAlloc`: ≈ 3.5 | jemalloc: ≈ 4.5 | ≈ 8 |"
+                "| pairs, ns per pair | `OneRingAlloc`: ≈ 3.5 | jemalloc: ≈ 4.5 | ≈ 8 |",
+                "| pairs, ns per pair | `upstream`: ≈ 4 | jemalloc: ≈ 4.5 | 8 |"
             ]
         );
     }

@@ -98,12 +98,11 @@ impl<H> IdleQueue<H> {
                 self.add(heaps, heap, true);
             }
             drop(pass);
-            // After the last round, the thread leaves without a check.
-            match Some(is_behind).filter(|_| further != 0).and_then(|behind| Self::enter_again(mail, behind))
-            {
-                Some(again) => pass = again,
-                None => break,
+            if further == 0 {
+                break;
             }
+            let Some(again) = Self::enter_again(mail, is_behind) else { break };
+            pass = again;
         }
         purged
     }

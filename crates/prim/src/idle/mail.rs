@@ -112,7 +112,8 @@ impl<U: ForeignHeader, H> Mail<U, H> {
         unsafe { self.inbox.lend(&self.seen, &self.inbox) }
     }
 
-    /// Moves all units of `seen` to `inbox`. The caller must then check whether the record is free,
+    /// Moves all units of `seen` to `inbox`. Any thread may call this, also while another one looks
+    /// at the heap. The caller must then check whether the record is free,
     /// and drain the mail if it is.
     pub(super) fn put_seen_back(&self) {
         // SAFETY: both inboxes belong to one heap, and no thread closes them.

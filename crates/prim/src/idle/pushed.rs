@@ -12,8 +12,8 @@
 //!
 //! Threads count pushed bytes atomically. Otherwise, a thread that the system had preempted during
 //! the count could erase the bytes of a whole burst that another thread pushed in the meantime. The
-//! other words of [`PushedBytes`] change by a load and a store, so an update may be lost. That is
-//! harmless, because these words only decide how much a thread purges early.
+//! words about purges and about the bound change by a load and a store, so an update may be lost.
+//! That is harmless, because these words only decide how much a thread purges early.
 
 use crate::sync::{AtomicUsize, Ordering};
 

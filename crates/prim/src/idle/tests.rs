@@ -131,10 +131,13 @@ fn looks_by_bytes_examine_seen_units_again_after_a_number_of_looks() {
 #[test]
 fn a_look_by_time_does_the_work_of_looks_that_found_its_gate_shut() {
     let (looks, heap) = (Looks::new(), Heap::new());
-    looks.push(&heap);
+    let unit = looks.push(&heap);
     looks.met.set(1);
     looks.queue.look(&looks);
     assert!(looks.rounds.get() >= 2, "{} rounds", looks.rounds.get());
+    let before = looks.times(unit);
+    looks.queue.look(&looks);
+    assert_eq!(looks.times(unit), before + 1, "the next look by time examines the unit again");
     book(&heap);
 }
 
