@@ -1,12 +1,15 @@
-//! Sets `cfg(ephemera_pages)` if this build can use the system calls of `src/pages/os`, and
-//! `cfg(ephemera_std_allocator)` if this compiler offers `core::alloc::Allocator` without a feature
-//! gate.
+//! Sets up to three cfgs:
 //!
-//! For the second cfg, the script does not compare version numbers. It compiles a probe that
-//! implements the trait, with the same compiler, target and flags as the crate. If the target's
-//! `core` is still to be built (`-Zbuild-std`), the script uses the host's `core`, which belongs to
-//! the same toolchain. The script sets this cfg only if the probe compiles. Without feature
-//! `nightly`, the flag `--cfg ephemera_no_std_allocator` keeps the script from setting it.
+//! * `ephemera_pages`, if this build can use the system calls of `src/pages/os`
+//! * `ephemera_select`, if this compiler offers `core::hint::select_unpredictable`
+//! * `ephemera_std_allocator`, if this compiler offers `core::alloc::Allocator` without a feature
+//!   gate. Without feature `nightly`, the flag `--cfg ephemera_no_std_allocator` keeps the script
+//!   from setting it.
+//!
+//! For the last two, the script does not compare version numbers. It compiles a probe that uses the
+//! item, with the same compiler, target and flags as the crate. If the target's `core` is still to
+//! be built (`-Zbuild-std`), the script uses the host's `core`, which belongs to the same
+//! toolchain. The script sets the cfg only if the probe compiles.
 
 use std::env;
 use std::ffi::OsString;
@@ -15,7 +18,7 @@ use std::process::{Command, ExitCode};
 
 /// A source that uses the standard trait in the same way as `src/traits.rs` and `src/backing.rs`.
 /// It compiles only if all the names are stable and the methods have these signatures.
-const PROBE: &str = "\
+const ALLOCATOR: &str = "\
 #![no_std]
 use core::{alloc::{AllocError, Allocator, Layout}, ptr::NonNull};
 type Block = Result<NonNull<[u8]>, AllocError>;
@@ -31,31 +34,46 @@ unsafe impl<A: Allocator> Allocator for Probe<A> {
 }
 ";
 
+/// A source that uses the function of `src/select.rs`.
+const SELECT: &str = "\
+#![no_std]
+pub fn probe(condition: bool) -> u8 { core::hint::select_unpredictable(condition, 1, 2) }
+";
+
 fn main() -> ExitCode {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rustc-check-cfg=cfg(ephemera_std_allocator)");
     println!("cargo::rustc-check-cfg=cfg(ephemera_no_std_allocator)");
     println!("cargo::rustc-check-cfg=cfg(ephemera_pages)");
+    println!("cargo::rustc-check-cfg=cfg(ephemera_select)");
     if has_pages() {
         println!("cargo::rustc-cfg=ephemera_pages");
     }
+    match set_if_compiles("ephemera_select", SELECT).and_then(|()| set_std_allocator()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            println!("cargo::error=a probe of the compiler could not run: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Sets `cfg(ephemera_std_allocator)` if the compiler accepts [`ALLOCATOR`] and no flag prevents
+/// it.
+///
+/// # Errors
+///
+/// Returns a description of the problem if the compiler cannot be run on a probe.
+fn set_std_allocator() -> Result<(), String> {
     // `ephemera_no_std_allocator` prevents a second implementation. With feature `nightly` there is
     // only one implementation in any case, and the crate needs to know whether the gate still
     // exists.
     let switched_off = env::var_os("CARGO_CFG_EPHEMERA_NO_STD_ALLOCATOR").is_some();
     let one_trait = env::var_os("CARGO_FEATURE_NIGHTLY").is_some();
     if switched_off && !one_trait {
-        return ExitCode::SUCCESS;
+        return Ok(());
     }
-    match trait_is_open() {
-        Ok(true) => println!("cargo::rustc-cfg=ephemera_std_allocator"),
-        Ok(false) => {}
-        Err(problem) => {
-            println!("cargo::error=the probe for `core::alloc::Allocator` could not run: {problem}");
-            return ExitCode::FAILURE;
-        }
-    }
-    ExitCode::SUCCESS
+    set_if_compiles("ephemera_std_allocator", ALLOCATOR)
 }
 
 /// The operating systems that `src/pages/os` supports.
@@ -90,17 +108,17 @@ fn has_pages() -> bool {
 /// A source that compiles for every target whose `core` is installed.
 const CONTROL: &str = "#![no_std]\n";
 
-/// Returns whether the compiler accepts [`PROBE`], for the target or, if the target has no `core`
-/// yet, for the host.
+/// Sets a cfg if the compiler accepts `probe` for the target or, if the target has no `core` yet,
+/// for the host.
 ///
 /// # Errors
 ///
 /// Returns a description of the problem if the compiler cannot be run on a probe.
-fn trait_is_open() -> Result<bool, String> {
-    if compiles(PROBE, true)? {
-        return Ok(true);
+fn set_if_compiles(cfg: &str, probe: &str) -> Result<(), String> {
+    if compiles(probe, true)? || (!compiles(CONTROL, true)? && compiles(probe, false)?) {
+        println!("cargo::rustc-cfg={cfg}");
     }
-    Ok(!compiles(CONTROL, true)? && compiles(PROBE, false)?)
+    Ok(())
 }
 
 /// Returns whether the compiler accepts `source` as a library. Compiles it for the target and with

@@ -20,8 +20,9 @@
 //! * [`account`] and [`large`]: the limit on the bytes of a pool, and its large blocks.
 //!
 //! The other modules are utilities: raw memory and the lookup of headers ([`raw`], [`poison`],
-//! [`prefetch`]), the allocator traits ([`traits`], [`backing`]), and checks for debug builds and
-//! models ([`invariant!`], [`witness`], [`sync`], [`weaken`]).
+//! [`prefetch`]), a choice without a branch ([`select`](mod@select)), the allocator traits
+//! ([`traits`], [`backing`]), and checks for debug builds and models ([`invariant!`], [`witness`],
+//! [`sync`], [`weaken`]).
 //!
 //! The API of this crate is not stable. Depend on the allocators instead.
 #![doc = include_str!("../DESIGN.md")]
@@ -59,6 +60,7 @@ pub mod raw;
 #[cfg(any(ephemera_pages, feature = "alloc"))]
 pub mod record;
 pub mod rest;
+pub mod select;
 pub mod sync;
 pub mod traits;
 pub mod unit_list;

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  base (aligned to `UnitSpec::unit`)
-//!  | line 1: free list, until,  | line 2: owner, slots, | more   | slot | slot | never used
-//!  |   further, cursor, links    |         group of bits | groups |             ^cursor
+//!  | line 1: free list, until,  | line 2: links, slots, | more   | slot | slot | never used
+//!  |   further, cursor, owner    |         group of bits | groups |             ^cursor
 //!    only the owner writes here    other threads write to the groups
 //! ```
 //!
@@ -94,7 +94,7 @@ impl UnitPtr {
         pub(crate) fn after() -> &Cell<*mut Unit> = after;
         /// Returns the unit before this one on the list of full units or in the queue.
         pub(crate) fn before() -> &Cell<*mut Unit> = before;
-        pub(crate) fn owner_word() -> &OwnerPtr<()> = remote.owner;
+        pub(crate) fn owner_word() -> &OwnerPtr<()> = owner;
         /// Returns the word with which another thread claims the slots.
         pub(crate) fn claim() -> &ContentsClaim = remote.claim;
         fn state_word() -> &OwnerU64 = state;
@@ -143,9 +143,9 @@ impl UnitPtr {
             cursor: Cell::new(ptr::null_mut()),
             after: Cell::new(ptr::null_mut()),
             before: Cell::new(ptr::null_mut()),
-            next: OwnerPtr::null(),
+            owner: OwnerPtr::new(owner.cast_mut()),
             remote: UnitRemote {
-                owner: OwnerPtr::new(owner.cast_mut()),
+                next: OwnerPtr::null(),
                 slots: slots as u32,
                 claim: ContentsClaim::new(),
                 prev: OwnerPtr::null(),

@@ -21,25 +21,26 @@ pub(crate) struct Unit {
     pub(crate) cursor: Cell<*mut u8>,
     pub(crate) after: Cell<*mut Unit>,
     pub(crate) before: Cell<*mut Unit>,
-    pub(crate) next: OwnerPtr<Unit>,
+    /// The address of the unit's heap (null in a `TypedPool`), with a tag if the unit is abandoned
+    /// (`ABANDONED`) or belongs to a counting scope (`COUNTED`). The word is in this line so that a
+    /// local free needs no other line of the header.
+    pub(crate) owner: OwnerPtr<()>,
     pub(crate) remote: UnitRemote,
 }
 
 // SAFETY: the offsets are those of two `OwnerPtr<Unit>`, which only the list uses.
 unsafe impl Listed for Unit {
-    const NEXT: usize = offset_of!(Unit, next);
+    const NEXT: usize = offset_of!(Unit, remote.next);
     const PREV: usize = offset_of!(Unit, remote.prev);
 }
 
 /// The cache line of a header that other threads write to. It also holds words that rarely change,
-/// because remote frees read this line anyway. `prev` is in this line because the owner's line is
-/// full.
+/// because remote frees read this line anyway. The links of the list of all units are in this line
+/// because the owner's line is full.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct UnitRemote {
-    /// The address of the unit's heap (null in a `TypedPool`), with a tag if the unit is abandoned
-    /// (`ABANDONED`) or belongs to a counting scope (`COUNTED`).
-    pub(crate) owner: OwnerPtr<()>,
+    pub(crate) next: OwnerPtr<Unit>,
     pub(crate) slots: u32,
     /// The word with which another thread claims the unit's slots.
     pub(crate) claim: ContentsClaim,

@@ -6,6 +6,7 @@ use core::ptr::NonNull;
 use ephemera_prim::poison::{poison, unpoison};
 use ephemera_prim::prefetch;
 use ephemera_prim::raw::{base_addr, header_of};
+use ephemera_prim::select::select;
 
 use super::{AllocEnv, UnitHeap, supply};
 use crate::local_frees::NEVER;
@@ -64,7 +65,7 @@ pub(crate) unsafe fn give<E: AllocEnv>(
     let heap = env.heap();
     // SAFETY: the caller frees the slot, which is on no list yet, so nothing else uses it.
     unsafe { mark_free(block, size) };
-    if base_addr(block, unit_size) == heap.front.get().addr() {
+    if base_addr(block, unit_size) == heap.shown.get().addr() {
         #[cfg(debug_assertions)]
         check(heap, heap.front(), block, heap.local.free.get());
         // SAFETY: H1: this thread owns the front. H3: the block is one of its slots and on no list.
@@ -77,16 +78,23 @@ pub(crate) unsafe fn give<E: AllocEnv>(
     // SAFETY: U1: the unit has a live slot, and the exposed pointer may access the whole unit.
     let unit = unsafe { UnitPtr::new(header) };
     if !env.frees_to(unit) {
-        // SAFETY: the unit counts the block as live, so it is not freed (H4). It is not the front,
-        // and `frees_to` is false. `mark_free` has poisoned the block, which is on no list (H3).
+        // SAFETY: the unit counts the block as live, so it is not freed (H4). It is not the front:
+        // a free to a front that is shown has returned, and `frees_to` is true for any other front
+        // (H10). `mark_free` has poisoned the block, which is on no list (H3).
         unsafe { env.give_back(unit, block, (size, reach)) };
         return;
     }
+    let mut local = unit.local();
+    if E::MAY_SELECT && heap.hides_front() && !weakened!("selecting_frees_ignore_the_front") {
+        local = select(heap.is_front(unit), &heap.local, local);
+    }
     #[cfg(debug_assertions)]
-    check(heap, Some(unit), block, unit.local().free.get());
+    check(heap, Some(unit), block, local.free.get());
     // SAFETY: H1: this thread owns the unit, because `frees_to` is true. H3: the block is on no
     // list.
-    let until = unsafe { unit.push(block, (size, reach)) };
+    unsafe { local.push(block, size, reach) };
+    unit.claim().touch();
+    let until = local.count();
     env.sub_live(1);
     if until == 0 {
         supply::reclassify(env, unit);
@@ -100,20 +108,22 @@ pub(crate) unsafe fn give<E: AllocEnv>(
 /// call `sub_live`, because families do not count live slots.
 ///
 /// Here, the address of the unit comes from several loads, so a mispredicted branch would cost at
-/// least the latency of these loads. This function therefore selects between the words of the heap
-/// and the words of the unit without a branch. In [`give`], the address comes from a mask, so a
-/// branch that the processor predicts correctly is faster.
+/// least the latency of these loads. This function therefore always selects between the words of
+/// the heap and those of the unit. In [`give`], the address comes from a mask, so a branch that the
+/// processor predicts correctly is faster (`shown_front`).
 ///
 /// # Safety
 /// The calling thread owns `heap`, and `unit` belongs to `heap`. `block` is a live slot of `unit`
 /// with room for a link, and nothing uses it after a call that returns `true`.
 #[inline]
 pub(crate) unsafe fn give_known(heap: &UnitHeap, unit: UnitPtr, block: NonNull<u8>) -> bool {
-    let local = if unit.as_ptr() == heap.front.get() { &heap.local } else { unit.local() };
+    let local = select(heap.is_front(unit), &heap.local, unit.local());
     if local.until.get() == 1 && !weakened!("known_units_are_never_looked_at") {
-        // The heap's own `until` is not a count of frees to wait for, and may have reached 1. This
-        // branch resets it, even if the block is not in the front.
-        heap.local.until.set(NEVER);
+        // A free to a front that is shown does not count, so the ordinary path would leave the word
+        // at 1.
+        if heap.local.until.get() == 1 && !heap.hides_front() {
+            heap.local.until.set(NEVER);
+        }
         return false;
     }
     #[cfg(debug_assertions)]

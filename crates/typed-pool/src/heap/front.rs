@@ -46,6 +46,7 @@ impl UnitHeap {
         self.cursor.set(unit.cursor().get());
         self.end.set(unit.at(self.spec.end(unit.slots())));
         self.open_to_guests(env);
+        self.set_selects(env.selects());
     }
 
     /// Returns the number of free slots of the front: linked slots, and slots that were never used.
@@ -158,6 +159,7 @@ impl UnitHeap {
         unit.cursor().set(self.cursor.replace(ptr::null_mut()));
         self.end.set(ptr::null_mut());
         self.front.set(ptr::null_mut());
+        self.show_front();
         if free == 0 {
             unit.set_live(slots, self.awaited_frees(slots));
             self.push_full(unit);

@@ -66,6 +66,7 @@ impl UnitHeap {
     fn close_to_guests(&self) {
         self.behind.set(ptr::null_mut());
         self.direct.set(ptr::from_ref(self).cast());
+        self.show_front();
     }
 
     /// Opens the heap to guests after a unit became the front, if the heap may host, its units have
@@ -78,6 +79,7 @@ impl UnitHeap {
         let is_small = self.spec.unit <= LARGEST_UNIT || weakened!("guests_of_any_size");
         if is_used_up && is_small && env.may_host() && self.guests.begins() {
             self.direct.set(ptr::null());
+            self.show_front();
         }
     }
 

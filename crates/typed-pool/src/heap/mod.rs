@@ -13,14 +13,16 @@
 //! Each file uses `mod.rs` and the files to its left:
 //!
 //! ```text
-//!   kept, guest_credit, list   rest, guest   front   supply   abandon, next, fast   host   slow
+//!   kept, guest_credit, list, selection   rest, shown_front   guest   front   supply
+//!   abandon, next, fast   host   slow
 //! ```
 //!
 //! `fast` contains the fast paths, and `slow` the slow path of an allocation. `next` chooses the
 //! next front. `supply` requests units and frees them, and `kept` finds empty units that the load
 //! does not need. `rest` delays the reuse of units that other threads emptied. `list` contains the
-//! owner's lists. `front` manages the unit that the heap allocates from. `guest`, `guest_credit`
-//! and `host` let an allocation take a freed slot of another unit. `abandon` handles the units of
+//! owner's lists. `front` manages the unit that the heap allocates from. `selection` decides
+//! whether frees branch on the front, and `shown_front` is the switch. `guest`, `guest_credit` and
+//! `host` let an allocation take a freed slot of another unit. `abandon` handles the units of
 //! threads that ended or left their scope.
 
 pub(crate) mod abandon;
@@ -33,6 +35,8 @@ mod kept;
 mod list;
 mod next;
 mod rest;
+pub(crate) mod selection;
+mod shown_front;
 pub(crate) mod slow;
 pub(crate) mod supply;
 
@@ -55,6 +59,7 @@ use crate::slot_group::SlotGroupPtr;
 use crate::unit::{Unit, UnitPtr};
 use guest_credit::GuestCredit;
 use kept::KeptUnits;
+use selection::RecentFrees;
 
 /// The number of slots that a heap requests at a time from its backing allocator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +101,9 @@ pub(crate) struct UnitHeap {
     cursor: Cell<*mut u8>,
     end: Cell<*mut u8>,
     front: Cell<*mut Unit>,
+    /// The unit with which a free compares its own first: the front, or an address that no unit
+    /// has, if frees select their list without a branch (`shown_front`).
+    shown: Cell<*mut Unit>,
     /// The owner word of the units to which the fast path of a free may push a slot: the address of
     /// this heap, or null while the heap is open to guests, as a new heap is. A `TypedPool` may
     /// move and has one owner, so it only compares this word with null.
@@ -107,6 +115,9 @@ pub(crate) struct UnitHeap {
     behind: OwnerPtr<u8>,
     guests: GuestCredit,
     scope_of_front: Cell<FrontScope>,
+    /// The largest number of units, up to 255, that the heap had when a scope was dropped. A trim
+    /// resets it to zero, and so does the end of a scope that leaves the heap without units.
+    grown: Cell<u8>,
     /// The list of full units that no scrape has visited since they became full.
     full: Cell<*mut Unit>,
     queue: Cell<*mut Unit>,
@@ -118,9 +129,6 @@ pub(crate) struct UnitHeap {
     /// The total number of slots in all units.
     slots_len: Cell<usize>,
     chunk_len: ChunkLen,
-    /// The largest number of units that the heap had when a scope was dropped. A trim resets it to
-    /// zero, and so does the end of a scope that leaves the heap without units.
-    grown: Cell<usize>,
     units: UnitList<Unit>,
     /// The number of full units that scrapes have visited.
     #[cfg(test)]
@@ -139,6 +147,7 @@ impl UnitHeap {
                 cursor: Cell::new(ptr::null_mut()),
                 end: Cell::new(ptr::null_mut()),
                 front: Cell::new(ptr::null_mut()),
+                shown: Cell::new(ptr::null_mut()),
                 direct: Cell::new(ptr::null()),
                 spec,
                 behind: OwnerPtr::null(),
@@ -207,7 +216,7 @@ impl UnitHeap {
         let whole = self.spec.slots;
         match self.chunk_len {
             ChunkLen::Grows => {
-                let units = self.units_len.get().max(self.grown.get());
+                let units = self.units_len.get().max(usize::from(self.grown.get()));
                 (whole.min(FIRST_LEN << units.min(16)), 1)
             }
             ChunkLen::Fixed(len) if len <= whole => (len.max(1), 1),
@@ -266,6 +275,18 @@ pub(crate) unsafe trait PoolEnv: Copy {
     /// Returns whether the fast path of a free may push a slot to `unit`: the unit belongs to this
     /// heap and is neither abandoned nor counted, and the heap is closed to guests.
     fn frees_to(&self, unit: UnitPtr) -> bool;
+    /// Whether frees may select their list without a branch ([`selection`]). A `TypedPool` counts
+    /// the live slots outside of its front, so its frees always branch.
+    const MAY_SELECT: bool = false;
+    /// Returns whether the heap's frees select, if the heap is closed to guests.
+    #[inline]
+    fn selects(&self) -> bool {
+        false
+    }
+    /// Notes where the heap's recent frees went. This may change the answer of
+    /// [`Self::selects`].
+    #[inline]
+    fn note_frees(&self, _frees: RecentFrees) {}
     /// Returns whether the heap may host guests. It may not while its family has a limit: a guest
     /// pins its unit, and the request of another thread may need the memory of that unit.
     #[inline]

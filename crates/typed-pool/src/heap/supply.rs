@@ -34,11 +34,16 @@ pub(super) fn acquire_under<E: PoolEnv>(env: E, limit: Limit, slots: usize) -> R
     Ok(unit)
 }
 
-/// Handles a unit after its `until` reached zero. Queues the unit if it has live slots. Otherwise
-/// keeps or frees it.
+/// Handles a unit after a local free lowered its `until` to zero, or that of the heap if the unit
+/// is the front. Queues a unit that has live slots, and keeps or frees any other unit except for
+/// the front.
 #[cold]
 #[inline(never)]
 pub(super) fn reclassify<E: PoolEnv>(env: E, unit: UnitPtr) {
+    env.heap().note_frees(env, unit);
+    if env.heap().is_front(unit) {
+        return;
+    }
     let live = unit.live();
     if live == 0 {
         keep_or_free(env, unit, Emptied::Locally);
@@ -277,7 +282,7 @@ pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize, left: LeftUnits) -> 
     if units == 0 && !weakened!("unused_classes_stay_grown") {
         heap.grown.set(0);
     } else if left.aside {
-        heap.grown.set(heap.grown.get().max(units));
+        heap.grown.set(heap.grown.get().max(u8::try_from(units).unwrap_or(u8::MAX)));
     }
     if heap.empties_len.get() == 0 {
         heap.kept.forget_all(heap.spec.kept());

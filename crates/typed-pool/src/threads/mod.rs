@@ -56,6 +56,8 @@ mod scope_ref;
 mod scope_tests;
 #[cfg(not(ephemera_loom))]
 mod scopes;
+#[cfg(all(test, not(ephemera_loom)))]
+mod selection_tests;
 #[cfg(not(ephemera_loom))]
 mod spans;
 mod state;

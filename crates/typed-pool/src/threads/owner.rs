@@ -9,6 +9,7 @@ use super::ledger::Ledger;
 use super::state::ThreadHeap;
 use super::table::Heaps;
 use crate::class::CLASSES;
+use crate::heap::selection::RecentFrees;
 use crate::heap::{self, PoolEnv, UnitHeap};
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{self, UnitPtr};
@@ -34,6 +35,17 @@ impl<'w> HeapOwner<'w> {
 
     pub(super) fn thread_heap(self) -> &'w ThreadHeap {
         self.heap
+    }
+}
+
+impl HeapOwner<'_> {
+    /// Tells all heaps of the record whether their frees select.
+    #[cold]
+    #[inline(never)]
+    fn apply_selection(self) {
+        let data = self.heap.record().data();
+        let selects = data.selection.selects();
+        Heaps::of(data).flat_map(Heaps::used).for_each(|heap| heap.heap.set_selects(selects));
     }
 }
 
@@ -145,6 +157,22 @@ unsafe impl PoolEnv for HeapOwner<'_> {
     #[inline]
     fn frees_to(&self, unit: UnitPtr) -> bool {
         self.heap.heap.frees_to(unit.owner_word().get().cast_const())
+    }
+
+    const MAY_SELECT: bool = true;
+
+    #[inline]
+    fn selects(&self) -> bool {
+        self.heap.record().data().selection.selects()
+    }
+
+    /// Notes the frees for the decision of the record. If the decision changes, applies it to all
+    /// heaps of the record.
+    #[inline]
+    fn note_frees(&self, frees: RecentFrees) {
+        if self.heap.record().data().selection.note(ptr::from_ref(self.heap).addr(), frees) {
+            self.apply_selection();
+        }
     }
 
     /// Returns `false` under a limit, because another thread's request may depend on the unit that

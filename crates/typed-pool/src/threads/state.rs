@@ -32,6 +32,7 @@ use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 use super::books::LargeTally;
 use super::ledger::Ledger;
 use crate::geometry::UnitSpec;
+use crate::heap::selection::Selection;
 use crate::heap::{ChunkLen, UnitHeap};
 use crate::unit_header::SlotGroup;
 
@@ -46,6 +47,8 @@ pub(crate) struct PoolRecord {
     /// Not zero if a holder of the record may have left empty units, for example because a walker
     /// protected them. The next release of the record frees them.
     pub(super) rest: OwnerUsize,
+    /// Whether the frees to the heaps of this record select their list without a branch.
+    pub(super) selection: Selection,
     /// The number of walks over this record's heaps, for statistics, during which another thread
     /// held the record.
     pub(super) walks: AtomicUsize,
@@ -82,6 +85,7 @@ impl PoolRecord {
                 tables: OwnerPtr::null(),
                 visits: OwnerUsize::new(0),
                 rest: OwnerUsize::new(0),
+                selection: Selection::new(),
                 walks: AtomicUsize::new(0),
                 ledger: OwnerPtr::null(),
                 outer: OwnerPtr::null(),

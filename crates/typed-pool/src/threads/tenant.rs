@@ -22,7 +22,9 @@ impl Tenant for PoolRecord {
 
     ephemera_prim::tenant_statics!(PoolRecord, registry: &REGISTRY, nowhere: PoolRecord::new(), near: ());
 
-    fn enter(&self) {}
+    fn enter(&self) {
+        self.selection.reset();
+    }
 
     /// Trims the thread's record and place, then resets the thread's cells. After that, each free
     /// of this thread is remote.

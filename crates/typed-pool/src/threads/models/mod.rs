@@ -186,6 +186,8 @@ impl Model {
 fn check(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound.get_or_insert(3);
+    // The longest models need more than the default of 1,000.
+    builder.max_branches = 2_000;
     builder.check(model);
 }
 

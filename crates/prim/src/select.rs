@@ -1,0 +1,30 @@
+//! Chooses one of two values without a branch.
+
+/// Returns `yes` if `condition` is true, and `no` otherwise. The compiler then makes no branch on
+/// the condition where the target has an instruction for that.
+///
+/// Use this only for conditions that the processor cannot predict: a predicted branch does not
+/// wait for its condition, but a selection does. Compilers before Rust 1.88 take no such hint, so
+/// their builds may have a branch.
+#[inline]
+#[must_use]
+#[cfg_attr(
+    ephemera_select,
+    expect(clippy::incompatible_msrv, reason = "the build script has found the function")
+)]
+pub fn select<T: Copy>(condition: bool, yes: T, no: T) -> T {
+    #[cfg(ephemera_select)]
+    return core::hint::select_unpredictable(condition, yes, no);
+    #[cfg(not(ephemera_select))]
+    return if condition { yes } else { no };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::select;
+
+    #[test]
+    fn the_condition_selects_the_value() {
+        assert_eq!((select(true, 1, 2), select(false, 1, 2)), (1, 2));
+    }
+}

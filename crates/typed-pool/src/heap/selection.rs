@@ -1,0 +1,178 @@
+//! Decides whether the frees of a thread branch on the front or select their list without a branch.
+//!
+//! A free that compares its unit with the front and *branches* is the fastest if the processor
+//! predicts the branch. It cannot if a program frees the blocks of several units in random order,
+//! and each misprediction costs as much as several frees. A free that *selects* its list has a
+//! constant cost between the two. `shown_front` has the switch.
+//!
+//! All heaps of a record branch, or all select, because the first comparison of a free would be
+//! unpredictable in a mixture. A record starts a *trial* of selecting after a number of events. An
+//! *event* is that a local free has lowered the `until` of a unit to zero, or that of a heap that
+//! selects. While the record selects, its heaps count the frees to their fronts, so they know
+//! where their frees since the last event went ([`RecentFrees`]). If these frees were predictable
+//! too often, the record branches again, and waits longer for its next trial.
+
+use core::cell::Cell;
+
+/// The number of frees to the front after which a heap that selects notes an event.
+pub(super) const FRONT_FREES: usize = if SHORT { 8 } else { 1_024 };
+
+/// The number of events after which a record starts its first trial.
+const TRIAL: usize = if SHORT { 4 } else { 128 };
+/// The score at the start of a trial.
+const START: usize = if SHORT { 4 } else { 32 };
+/// The maximum score. A record that reaches it has found that selecting pays.
+const SUCCESS: usize = 256;
+/// The maximum number of further events before a trial.
+const MOST_PAUSE: usize = 1 << 20;
+/// The number by which an event without unpredictable frees lowers the score.
+const LOSS: usize = 2;
+
+/// Unit tests and Miri make few frees, so the numbers are small there.
+const SHORT: bool = cfg!(any(test, miri));
+
+/// Where the frees of a heap since its last event went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RecentFrees {
+    /// All of them were to the front.
+    ToFront,
+    /// None of them was to the front.
+    OneRun,
+    /// Some were to the front and some to other units, or the heap branches and does not count
+    /// them.
+    Mixed,
+}
+
+/// The decision of one record. Only the holder of the record uses it.
+#[derive(Debug)]
+pub(crate) struct Selection {
+    selects: Cell<bool>,
+    /// While the frees branch, the number of events since the last trial. Otherwise, how well
+    /// selecting pays: at zero, the trial ends.
+    score: Cell<usize>,
+    /// The number of further events before the next trial.
+    pause: Cell<usize>,
+    /// The address of the heap with the last event.
+    last: Cell<usize>,
+}
+
+// SAFETY: only the holder of the record uses the cells. There is one holder at a time (L1), and the
+// lease orders its accesses after those of the previous holder (L2).
+unsafe impl Sync for Selection {}
+
+impl Selection {
+    /// Creates the decision of a record whose frees branch.
+    pub(crate) const fn new() -> Self {
+        Self { selects: Cell::new(false), score: Cell::new(0), pause: Cell::new(0), last: Cell::new(0) }
+    }
+
+    /// Returns whether the frees select.
+    #[inline]
+    pub(crate) fn selects(&self) -> bool {
+        self.selects.get()
+    }
+
+    /// Forgets the frees of the thread that held the record before.
+    pub(crate) fn reset(&self) {
+        self.selects.set(false);
+        self.score.set(0);
+        self.pause.set(0);
+    }
+
+    /// Notes an event of the heap at this address. Returns whether the decision changed.
+    ///
+    /// Frees are predictable if they are all to the front, or if a run of them is to other units of
+    /// one heap. Runs in several heaps alternate with each other and with frees to fronts.
+    #[inline]
+    pub(crate) fn note(&self, heap: usize, frees: RecentFrees) -> bool {
+        let score = self.score.get();
+        if !self.selects() {
+            self.score.set(score + 1);
+            return score >= TRIAL + self.pause.get() && self.start();
+        }
+        let pays = match frees {
+            RecentFrees::ToFront => false,
+            RecentFrees::OneRun => self.last.get() != heap || weakened!("runs_select"),
+            RecentFrees::Mixed => true,
+        };
+        self.last.set(heap);
+        if !pays {
+            self.score.set(score.saturating_sub(LOSS));
+            return score <= LOSS && self.end();
+        }
+        self.score.set(SUCCESS.min(score + 1));
+        if score == SUCCESS {
+            self.pause.set(0);
+        }
+        false
+    }
+
+    #[cold]
+    fn start(&self) -> bool {
+        self.selects.set(true);
+        self.score.set(START);
+        true
+    }
+
+    #[cold]
+    fn end(&self) -> bool {
+        if weakened!("selecting_never_ends") {
+            return false;
+        }
+        self.selects.set(false);
+        self.score.set(0);
+        self.pause.set(MOST_PAUSE.min(2 * self.pause.get() + TRIAL));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LOSS, MOST_PAUSE, RecentFrees, START, SUCCESS, Selection, TRIAL};
+
+    /// The address of a heap.
+    const HEAP: usize = 512;
+
+    /// Notes events of one kind until the decision changes, and returns their number.
+    fn until_change(selection: &Selection, frees: RecentFrees) -> Option<usize> {
+        (1..=2 * MOST_PAUSE).find(|_| selection.note(HEAP, frees))
+    }
+
+    #[test]
+    fn a_trial_without_mixed_frees_ends_and_the_next_one_comes_later() {
+        for frees in [RecentFrees::ToFront, RecentFrees::OneRun] {
+            let selection = Selection::new();
+            let mut before = 0;
+            for _ in 0..5 {
+                let wait = until_change(&selection, RecentFrees::Mixed).expect("a trial");
+                assert!(selection.selects());
+                assert!(wait > TRIAL && wait > before, "{wait} after {before}");
+                // The heap of the first run is another one than that of the last event.
+                assert!(until_change(&selection, frees).is_some_and(|events| events <= START / LOSS + 2));
+                assert!(!selection.selects());
+                before = wait;
+            }
+        }
+    }
+
+    #[test]
+    fn runs_in_several_heaps_keep_a_record_selecting() {
+        let selection = Selection::new();
+        until_change(&selection, RecentFrees::OneRun).expect("a trial");
+        for at in 0..10 * SUCCESS {
+            assert!(!selection.note(at % 2 * HEAP, RecentFrees::OneRun));
+        }
+        assert!(selection.selects());
+    }
+
+    #[test]
+    fn mixed_frees_keep_a_record_selecting() {
+        let selection = Selection::new();
+        until_change(&selection, RecentFrees::ToFront).expect("a trial");
+        for _ in 0..10 * SUCCESS {
+            assert!(!selection.note(HEAP, RecentFrees::Mixed));
+        }
+        assert_eq!(until_change(&selection, RecentFrees::ToFront), Some(SUCCESS / LOSS));
+        assert_eq!(selection.pause.get(), TRIAL, "the success shortened the next pause");
+    }
+}

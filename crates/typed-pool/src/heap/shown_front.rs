@@ -1,0 +1,71 @@
+//! The word `shown`, with which a free compares its unit first.
+//!
+//! The front's free list is in the heap, and each other unit has its own list.
+//!
+//! ```text
+//!   branching    shown --> front       a free to the front ends at its first comparison
+//!   selecting    shown --> HIDDEN      no free does; the second path selects one of both lists
+//! ```
+//!
+//! A heap that is open to guests always branches: guests pay only if frees come in order, and the
+//! branches of such frees are predictable. The invariant is H10.
+
+use core::ptr;
+
+use super::selection::{FRONT_FREES, RecentFrees};
+use super::{PoolEnv, UnitHeap};
+use crate::local_frees::NEVER;
+use crate::unit::{Unit, UnitPtr};
+
+/// The value of `shown` that no unit has.
+const HIDDEN: *mut Unit = ptr::without_provenance_mut(1);
+
+impl UnitHeap {
+    /// Returns whether `unit` is the front.
+    #[inline]
+    pub(crate) fn is_front(&self, unit: UnitPtr) -> bool {
+        unit.as_ptr() == self.front.get()
+    }
+
+    /// Returns whether the frees of this heap select while the heap is closed to guests.
+    #[inline]
+    pub(crate) fn selects(&self) -> bool {
+        self.local.until.get() <= FRONT_FREES
+    }
+
+    /// Returns whether frees compare their unit with [`HIDDEN`] in place of the front.
+    #[inline]
+    pub(crate) fn hides_front(&self) -> bool {
+        self.shown.get() == HIDDEN
+    }
+
+    /// Sets whether the frees of this heap select, and restarts the count of frees to the front.
+    pub(crate) fn set_selects(&self, selects: bool) {
+        self.local.until.set(if selects { FRONT_FREES } else { NEVER });
+        self.show_front();
+    }
+
+    /// Shows the front to the first comparison of a free, or hides it. The caller has changed the
+    /// front, whether the heap selects, or whether it is closed to guests.
+    #[inline]
+    pub(super) fn show_front(&self) {
+        let is_closed = !self.direct.get().is_null() || weakened!("open_heaps_hide_their_front");
+        let hides = self.selects() && is_closed;
+        self.shown.set(if hides { HIDDEN } else { self.front.get() });
+    }
+
+    /// Notes an event, and where the frees since the heap's last event went. `unit` is the front,
+    /// or the unit whose `until` has reached zero.
+    #[inline]
+    pub(super) fn note_frees<E: PoolEnv>(&self, env: E, unit: UnitPtr) {
+        let counted = self.local.until.get();
+        if counted < FRONT_FREES {
+            self.local.until.set(FRONT_FREES);
+        }
+        env.note_frees(match counted {
+            _ if self.is_front(unit) => RecentFrees::ToFront,
+            FRONT_FREES => RecentFrees::OneRun,
+            _ => RecentFrees::Mixed,
+        });
+    }
+}

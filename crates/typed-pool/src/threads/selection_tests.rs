@@ -1,0 +1,108 @@
+//! Tests of threads whose frees select their list without a branch.
+#![expect(unreachable_pub, reason = "the methods of an allocator that the macro declares are public")]
+
+use core::alloc::Layout;
+use std_alloc::vec::Vec;
+
+use allocator_api2::vec::Vec as PoolVec;
+use ephemera_testkit::suite::take_turn;
+
+use super::this_thread;
+use crate::alloc::class_of;
+use crate::heap::PoolEnv;
+use crate::pooled_allocator;
+
+pooled_allocator! {
+    struct SelectingPool;
+}
+
+/// The numbers of words in the values of two classes.
+const WORDS: [usize; 2] = [16, 24];
+/// The number of values: enough for several units of each class.
+const VALUES: usize = if cfg!(miri) { 200 } else { 4_000 };
+const ROUNDS: usize = if cfg!(miri) { 2_000 } else { 200_000 };
+
+type Value = PoolVec<usize, SelectingPool>;
+
+fn value(number: usize) -> Value {
+    // Neighbouring numbers do not have the same class each time.
+    let words = WORDS[number * 31 / 7 % WORDS.len()];
+    let mut value = PoolVec::with_capacity_in(words, SelectingPool);
+    value.resize(words, number);
+    value
+}
+
+/// Drops a value after a check of its content.
+fn check_and_drop(value: Value) {
+    assert!(value.iter().all(|&word| word == value[0]), "{value:?}");
+    drop(value);
+}
+
+/// Returns whether this thread's frees select.
+fn selects() -> bool {
+    this_thread::record().expect("the thread has a record").data().selection.selects()
+}
+
+/// Returns how many of the two heaps hide their front.
+fn hidden_fronts() -> usize {
+    let hides = |words: &&usize| {
+        let class = class_of(Layout::array::<usize>(**words).expect("a layout")).expect("a class");
+        // SAFETY: T2: the thread may use these heaps, and the family has a heap for each class.
+        unsafe { SelectingPool::__cell().heaps().owner(class) }.heap().hides_front()
+    };
+    WORDS.iter().filter(hides).count()
+}
+
+/// Makes values and replaces them in an order that goes to all of their units, by values of either
+/// class. Returns the values, and the number of rounds after which a heap hid its front.
+fn replaced() -> (Vec<Value>, usize) {
+    let mut values: Vec<_> = (0..VALUES).map(value).collect();
+    let mut hidden = 0;
+    for round in 0..ROUNDS {
+        let at = round * 67 % values.len();
+        check_and_drop(values.swap_remove(at));
+        hidden += usize::from(hidden_fronts() != 0);
+        values.push(value(round));
+    }
+    (values, hidden)
+}
+
+#[test]
+fn frees_that_go_to_the_fronts_and_to_other_units_select_their_list() {
+    take_turn();
+    let (values, hidden) = replaced();
+    assert!(hidden > ROUNDS / 4, "a front was hidden after {hidden} of {ROUNDS} frees");
+    assert_eq!(SelectingPool.stats().slots_live, values.len());
+    values.into_iter().for_each(check_and_drop);
+    assert_eq!(SelectingPool.stats().slots_live, 0);
+    SelectingPool.trim();
+    assert_eq!(SelectingPool.stats().bytes_held, 0);
+}
+
+#[test]
+fn a_thread_whose_frees_all_go_to_fronts_branches_again() {
+    take_turn();
+    let (values, _) = replaced();
+    drop(values);
+    SelectingPool.trim();
+    for round in 0..ROUNDS {
+        check_and_drop(value(round));
+    }
+    assert!(!selects());
+    assert_eq!(hidden_fronts(), 0);
+    SelectingPool.trim();
+}
+
+#[test]
+fn a_thread_whose_frees_go_to_one_unit_after_the_other_seldom_selects() {
+    take_turn();
+    let mut selected = 0;
+    let rounds = ROUNDS / VALUES;
+    for round in 0..rounds {
+        let values: Vec<_> = (0..VALUES).map(|_| value(0)).collect();
+        drop(values);
+        selected += usize::from(round >= rounds / 2 && selects());
+    }
+    assert!(selected <= rounds / 8, "the thread selected after {selected} of {} rounds", rounds / 2);
+    SelectingPool.trim();
+}
