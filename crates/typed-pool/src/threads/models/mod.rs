@@ -17,12 +17,11 @@ use ephemera_prim::record::{Lease, Record, Registry};
 use loom::cell::UnsafeCell;
 use loom::thread;
 
-use super::lease_end;
 use super::ledger::Ledger;
 use super::owner::HeapOwner;
 use super::state::{Family, PoolRecord, ThreadHeap};
 use super::table::Heaps;
-use super::{remote, statistics, visit};
+use super::{lease_end, remote, statistics, visit};
 use crate::geometry::unit_of;
 use crate::heap;
 use crate::local_frees::Reach;
@@ -186,8 +185,7 @@ impl Model {
 fn check(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound.get_or_insert(3);
-    // The longest models need more than the default of 1,000.
-    builder.max_branches = 2_000;
+    builder.max_branches = 2_000; // The default of 1,000 is too small for the longest models.
     builder.check(model);
 }
 
