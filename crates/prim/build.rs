@@ -49,7 +49,9 @@ fn main() -> ExitCode {
     if has_pages() {
         println!("cargo::rustc-cfg=ephemera_pages");
     }
-    match set_if_compiles("ephemera_select", SELECT).and_then(|()| set_std_allocator()) {
+    // The hint is optional, so the build goes on without it if the probe cannot run.
+    let _ = set_if_compiles("ephemera_select", SELECT);
+    match set_std_allocator() {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
             println!("cargo::error=a probe of the compiler could not run: {problem}");

@@ -20,7 +20,7 @@
 //! * [`account`] and [`large`]: the limit on the bytes of a pool, and its large blocks.
 //!
 //! The other modules are utilities: raw memory and the lookup of headers ([`raw`], [`poison`],
-//! [`prefetch`]), a choice without a branch ([`select`](mod@select)), the allocator traits
+//! [`prefetch`]), a selection without a branch ([`select`](mod@select)), the allocator traits
 //! ([`traits`], [`backing`]), and checks for debug builds and models ([`invariant!`], [`witness`],
 //! [`sync`], [`weaken`]).
 //!

@@ -1,7 +1,7 @@
-//! Chooses one of two values without a branch.
+//! Chooses one of two values, if possible without a branch.
 
-/// Returns `yes` if `condition` is true, and `no` otherwise. The compiler then makes no branch on
-/// the condition where the target has an instruction for that.
+/// Returns `yes` if `condition` is true, and `no` otherwise. Asks the compiler for an instruction
+/// that selects, but the compiler may still make a branch.
 ///
 /// Use this only for conditions that the processor cannot predict: a predicted branch does not
 /// wait for its condition, but a selection does. Compilers before Rust 1.88 take no such hint, so

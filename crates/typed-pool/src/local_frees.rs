@@ -9,9 +9,9 @@ use ephemera_prim::word::OwnerUsize;
 /// The number of bytes at the start of a free slot that hold the link to the next free slot.
 pub(crate) const LINK: usize = size_of::<*mut u8>();
 
-/// The initial value of the `until` of a heap whose frees branch. That word does not count anything
-/// then, but frees without a size (`give_known`) decrement it as they decrement the `until` of a
-/// unit. They reset the word to this value before it reaches zero.
+/// The `until` of a heap whose frees branch. That word does not count anything then, but frees
+/// without a size (`give_known`) decrement it as they decrement the `until` of a unit. They reset
+/// the word to this value before it reaches zero.
 pub(crate) const NEVER: usize = usize::MAX;
 
 /// The words that a local free writes. Each unit has its own, and each heap has its own for its
@@ -23,7 +23,7 @@ pub(crate) struct LocalFrees {
     pub(crate) free: Cell<*mut u8>,
     /// The number of frees after which the slow path looks at the unit. In a heap whose frees
     /// select, this is the number of frees to the front before the next event
-    /// (`heap/selection.rs`). In any other heap, it starts at [`NEVER`].
+    /// (`heap/selection.rs`). In any other heap, it is [`NEVER`], minus frees without a size.
     pub(crate) until: OwnerUsize,
 }
 

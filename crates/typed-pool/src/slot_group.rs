@@ -1,7 +1,7 @@
 //! Slot groups: the words for remote frees, shared by up to 63 slots of a unit.
 //!
 //! ```text
-//!  unit: | line 1 | line 2: links, slots, ... | group 0 | group 1 | ... | first slot | ...
+//!  unit: | line 1 | line 2: slots, links, ... | group 0 | group 1 | ... | first slot | ...
 //!  group:  foreign word: a bit for each slot, link in the inbox | home: a bit for each free slot
 //!          other threads write here                             | only the owner writes here
 //! ```

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  base (aligned to `UnitSpec::unit`)
-//!  | line 1: free list, until,  | line 2: links, slots, | more   | slot | slot | never used
-//!  |   further, cursor, owner    |         group of bits | groups |             ^cursor
+//!  | line 1: free list, until,  | line 2: slots, claim, | more   | slot | slot | never used
+//!  |   cursor, links, owner      |   links, group of bits | groups |             ^cursor
 //!    only the owner writes here    other threads write to the groups
 //! ```
 //!

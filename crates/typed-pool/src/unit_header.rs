@@ -35,8 +35,8 @@ unsafe impl Listed for Unit {
 }
 
 /// The cache line of a header that other threads write to. It also holds words that rarely change,
-/// because remote frees read this line anyway. The links of the list of all units are in this line
-/// because the owner's line is full.
+/// because remote frees read this line anyway. The links of the list of all units are here because
+/// the owner's line is full; they change when a neighbour joins or leaves the list.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct UnitRemote {

@@ -79,7 +79,7 @@ pub(crate) unsafe fn give<E: AllocEnv>(
     let unit = unsafe { UnitPtr::new(header) };
     if !env.frees_to(unit) {
         // SAFETY: the unit counts the block as live, so it is not freed (H4). It is not the front:
-        // a free to a front that is shown has returned, and `frees_to` is true for any other front
+        // a free to a front that is shown has returned, and `frees_to` is true for a hidden one
         // (H10). `mark_free` has poisoned the block, which is on no list (H3).
         unsafe { env.give_back(unit, block, (size, reach)) };
         return;
@@ -91,7 +91,8 @@ pub(crate) unsafe fn give<E: AllocEnv>(
     #[cfg(debug_assertions)]
     check(heap, Some(unit), block, local.free.get());
     // SAFETY: H1: this thread owns the unit, because `frees_to` is true. H3: the block is on no
-    // list.
+    // list. `local` is the list of the heap if the unit is the front (H10), and otherwise that of
+    // the unit.
     unsafe { local.push(block, size, reach) };
     unit.claim().touch();
     let until = local.count();

@@ -1,9 +1,10 @@
 //! The front of a heap: how a unit becomes the front, and how its slots are counted afterwards.
 //!
-//! Allocations from the front and frees to it only change its free list and its cursor; they do not
-//! update a count of live slots. The heap counts the unit's live slots when the unit stops being
-//! the front. If the unit became full, all of its slots are live. If the heap replaces it before
-//! that, the heap counts the free list. From then on, each free decrements `until`.
+//! Neither allocations from the front nor frees to it update a count of live slots. (A heap that
+//! selects counts the frees to its front, but only for `selection`.) The heap counts the unit's
+//! live slots when the unit stops being the front. If the unit became full, all of its slots are
+//! live. If the heap replaces it before that, the heap counts the free list. From then on, each
+//! free decrements `until`.
 //!
 //! At the end of a scope, the front may be *set aside*: its free slots move from the heap to the
 //! unit without being counted, and the unit stays the front. The first slow path of the next scope
@@ -46,7 +47,11 @@ impl UnitHeap {
         self.cursor.set(unit.cursor().get());
         self.end.set(unit.at(self.spec.end(unit.slots())));
         self.open_to_guests(env);
-        self.set_selects(env.selects());
+        if self.selects() == env.selects() && !weakened!("new_fronts_restart_the_count") {
+            self.show_front();
+        } else {
+            self.set_selects(env.selects());
+        }
     }
 
     /// Returns the number of free slots of the front: linked slots, and slots that were never used.

@@ -102,7 +102,7 @@ pub(crate) struct UnitHeap {
     end: Cell<*mut u8>,
     front: Cell<*mut Unit>,
     /// The unit with which a free compares its own first: the front, or an address that no unit
-    /// has, if frees select their list without a branch (`shown_front`).
+    /// has, if frees select and the heap is closed to guests (`shown_front`).
     shown: Cell<*mut Unit>,
     /// The owner word of the units to which the fast path of a free may push a slot: the address of
     /// this heap, or null while the heap is open to guests, as a new heap is. A `TypedPool` may
@@ -275,8 +275,8 @@ pub(crate) unsafe trait PoolEnv: Copy {
     /// Returns whether the fast path of a free may push a slot to `unit`: the unit belongs to this
     /// heap and is neither abandoned nor counted, and the heap is closed to guests.
     fn frees_to(&self, unit: UnitPtr) -> bool;
-    /// Whether frees may select their list without a branch ([`selection`]). A `TypedPool` counts
-    /// the live slots outside of its front, so its frees always branch.
+    /// Whether frees may select their list without a branch ([`selection`]). The frees of a
+    /// `TypedPool` always branch, because only those to other units than the front count.
     const MAY_SELECT: bool = false;
     /// Returns whether the heap's frees select, if the heap is closed to guests.
     #[inline]

@@ -1,16 +1,16 @@
-//! Decides whether the frees of a thread branch on the front or select their list without a branch.
+//! Decides whether the frees to the heaps of a record branch on the front or select their list.
 //!
-//! A free that compares its unit with the front and *branches* is the fastest if the processor
-//! predicts the branch. It cannot if a program frees the blocks of several units in random order,
-//! and each misprediction costs as much as several frees. A free that *selects* its list has a
-//! constant cost between the two. `shown_front` has the switch.
+//! A free compares its unit with the front. If the processor predicts a *branch* on the result, the
+//! branch is the fastest way. It cannot predict the branch if a program frees the blocks of several
+//! units in random order, and each misprediction costs as much as several frees. A free that
+//! *selects* its list has a constant cost between the two. `shown_front` has the switch.
 //!
 //! All heaps of a record branch, or all select, because the first comparison of a free would be
 //! unpredictable in a mixture. A record starts a *trial* of selecting after a number of events. An
-//! *event* is that a local free has lowered the `until` of a unit to zero, or that of a heap that
+//! *event* is a local free that lowers an `until` to zero: that of a unit, or that of a heap that
 //! selects. While the record selects, its heaps count the frees to their fronts, so they know
-//! where their frees since the last event went ([`RecentFrees`]). If these frees were predictable
-//! too often, the record branches again, and waits longer for its next trial.
+//! where their frees since the last event went ([`RecentFrees`]). If the frees before most events
+//! were predictable, the record branches again, and waits longer for its next trial.
 
 use core::cell::Cell;
 
@@ -22,10 +22,10 @@ const TRIAL: usize = if SHORT { 4 } else { 128 };
 /// The score at the start of a trial.
 const START: usize = if SHORT { 4 } else { 32 };
 /// The maximum score. A record that reaches it has found that selecting pays.
-const SUCCESS: usize = 256;
+const SUCCESS: usize = if SHORT { 16 } else { 256 };
 /// The maximum number of further events before a trial.
 const MOST_PAUSE: usize = 1 << 20;
-/// The number by which an event without unpredictable frees lowers the score.
+/// The number by which an event with predictable frees lowers the score.
 const LOSS: usize = 2;
 
 /// Unit tests and Miri make few frees, so the numbers are small there.
@@ -34,12 +34,11 @@ const SHORT: bool = cfg!(any(test, miri));
 /// Where the frees of a heap since its last event went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecentFrees {
-    /// All of them were to the front.
+    /// Many were to the front: their count reached zero before the `until` of another unit did.
     ToFront,
-    /// None of them was to the front.
+    /// No free to the front was counted. A heap that is open to guests does not count them.
     OneRun,
-    /// Some were to the front and some to other units, or the heap branches and does not count
-    /// them.
+    /// Some were to the front and some to other units, or the heap does not select.
     Mixed,
 }
 
@@ -47,12 +46,12 @@ pub(crate) enum RecentFrees {
 #[derive(Debug)]
 pub(crate) struct Selection {
     selects: Cell<bool>,
-    /// While the frees branch, the number of events since the last trial. Otherwise, how well
-    /// selecting pays: at zero, the trial ends.
+    /// While the frees branch, the number of events since the last trial or the start of the
+    /// thread. Otherwise, how well selecting pays: at zero, the trial ends.
     score: Cell<usize>,
     /// The number of further events before the next trial.
     pause: Cell<usize>,
-    /// The address of the heap with the last event.
+    /// The address of the heap with the last event while the frees selected.
     last: Cell<usize>,
 }
 
@@ -72,17 +71,17 @@ impl Selection {
         self.selects.get()
     }
 
-    /// Forgets the frees of the thread that held the record before.
-    pub(crate) fn reset(&self) {
-        self.selects.set(false);
+    /// Forgets all events. Returns whether the decision changed.
+    pub(crate) fn reset(&self) -> bool {
         self.score.set(0);
         self.pause.set(0);
+        self.selects.replace(false)
     }
 
     /// Notes an event of the heap at this address. Returns whether the decision changed.
     ///
-    /// Frees are predictable if they are all to the front, or if a run of them is to other units of
-    /// one heap. Runs in several heaps alternate with each other and with frees to fronts.
+    /// Frees are predictable if they are to the front, or if all of them are to other units of one
+    /// heap. Runs in several heaps alternate, so branches on the front mispredict.
     #[inline]
     pub(crate) fn note(&self, heap: usize, frees: RecentFrees) -> bool {
         let score = self.score.get();

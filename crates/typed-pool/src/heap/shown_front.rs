@@ -4,11 +4,11 @@
 //!
 //! ```text
 //!   branching    shown --> front       a free to the front ends at its first comparison
-//!   selecting    shown --> HIDDEN      no free does; the second path selects one of both lists
+//!   selecting    shown --> HIDDEN      no free ends there; it later selects one of the two lists
 //! ```
 //!
-//! A heap that is open to guests always branches: guests pay only if frees come in order, and the
-//! branches of such frees are predictable. The invariant is H10.
+//! A heap that is open to guests always branches: guests pay only if frees come in order, so the
+//! processor predicts their branches. The invariant is H10.
 
 use core::ptr;
 
@@ -41,6 +41,7 @@ impl UnitHeap {
 
     /// Sets whether the frees of this heap select, and restarts the count of frees to the front.
     pub(crate) fn set_selects(&self, selects: bool) {
+        self.owned.write();
         self.local.until.set(if selects { FRONT_FREES } else { NEVER });
         self.show_front();
     }
@@ -54,8 +55,8 @@ impl UnitHeap {
         self.shown.set(if hides { HIDDEN } else { self.front.get() });
     }
 
-    /// Notes an event, and where the frees since the heap's last event went. `unit` is the front,
-    /// or the unit whose `until` has reached zero.
+    /// Notes an event of this heap, with the kind of its frees since the last one. `unit` is the
+    /// front, or the unit whose `until` has reached zero.
     #[inline]
     pub(super) fn note_frees<E: PoolEnv>(&self, env: E, unit: UnitPtr) {
         let counted = self.local.until.get();

@@ -35,8 +35,8 @@ pub(super) fn acquire_under<E: PoolEnv>(env: E, limit: Limit, slots: usize) -> R
 }
 
 /// Handles a unit after a local free lowered its `until` to zero, or that of the heap if the unit
-/// is the front. Queues a unit that has live slots, and keeps or frees any other unit except for
-/// the front.
+/// is the front. Notes an event. Then, unless the unit is the front, queues it if it has live
+/// slots, and otherwise keeps or frees it.
 #[cold]
 #[inline(never)]
 pub(super) fn reclassify<E: PoolEnv>(env: E, unit: UnitPtr) {

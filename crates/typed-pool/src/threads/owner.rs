@@ -6,7 +6,7 @@ use ephemera_prim::account::SharedAccount;
 use ephemera_prim::pages::Pages;
 
 use super::ledger::Ledger;
-use super::state::ThreadHeap;
+use super::state::{PoolRecord, ThreadHeap};
 use super::table::Heaps;
 use crate::class::CLASSES;
 use crate::heap::selection::RecentFrees;
@@ -38,15 +38,12 @@ impl<'w> HeapOwner<'w> {
     }
 }
 
-impl HeapOwner<'_> {
-    /// Tells all heaps of the record whether their frees select.
-    #[cold]
-    #[inline(never)]
-    fn apply_selection(self) {
-        let data = self.heap.record().data();
-        let selects = data.selection.selects();
-        Heaps::of(data).flat_map(Heaps::used).for_each(|heap| heap.heap.set_selects(selects));
-    }
+/// Tells all heaps of a record whether their frees select. The calling thread holds the record.
+#[cold]
+#[inline(never)]
+pub(super) fn apply_selection(data: &PoolRecord) {
+    let selects = data.selection.selects();
+    Heaps::of(data).flat_map(Heaps::used).for_each(|heap| heap.heap.set_selects(selects));
 }
 
 impl<'w> Heaps<'w> {
@@ -171,7 +168,7 @@ unsafe impl PoolEnv for HeapOwner<'_> {
     #[inline]
     fn note_frees(&self, frees: RecentFrees) {
         if self.heap.record().data().selection.note(ptr::from_ref(self.heap).addr(), frees) {
-            self.apply_selection();
+            apply_selection(self.heap.record().data());
         }
     }
 

@@ -24,6 +24,9 @@ const ROUNDS: usize = if cfg!(miri) { 600 } else { 200_000 };
 /// The minimum number of rounds after which a front is hidden. Few values are in few units.
 const HIDDEN: usize = ROUNDS / if cfg!(miri) { 20 } else { 4 };
 
+/// The number of words in the largest block that has a slot.
+const LARGEST: usize = (32 << 10) / size_of::<usize>();
+
 type Value = PoolVec<usize, SelectingPool>;
 
 fn value(number: usize) -> Value {
@@ -61,12 +64,16 @@ fn replaced() -> (Vec<Value>, usize) {
     let mut values: Vec<_> = (0..VALUES).map(value).collect();
     let mut hidden = 0;
     for round in 0..ROUNDS {
-        let at = round * 67 % values.len();
-        check_and_drop(values.swap_remove(at));
+        replace(&mut values, round);
         hidden += usize::from(hidden_fronts() != 0);
-        values.push(value(round));
     }
     (values, hidden)
+}
+
+fn replace(values: &mut Vec<Value>, round: usize) {
+    let at = round * 67 % values.len();
+    check_and_drop(values.swap_remove(at));
+    values.push(value(round));
 }
 
 #[test]
@@ -92,6 +99,23 @@ fn a_thread_whose_frees_all_go_to_fronts_branches_again() {
     }
     assert!(!selects());
     assert_eq!(hidden_fronts(), 0);
+    SelectingPool.trim();
+}
+
+#[test]
+fn a_thread_whose_fronts_receive_few_frees_each_branches_again() {
+    take_turn();
+    let (mut values, _) = replaced();
+    (0..ROUNDS).take_while(|_| !selects()).for_each(|round| replace(&mut values, round));
+    assert!(selects());
+    let mut kept = Vec::new();
+    // A unit has 7 slots for these blocks, so no front receives the frees of an event.
+    for _ in 0..200 {
+        kept.push(Value::with_capacity_in(LARGEST, SelectingPool));
+        drop(Value::with_capacity_in(LARGEST, SelectingPool));
+    }
+    assert!(!selects());
+    drop((values, kept));
     SelectingPool.trim();
 }
 

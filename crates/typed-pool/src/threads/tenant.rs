@@ -6,6 +6,7 @@ use ephemera_prim::local::Tenant;
 use ephemera_prim::record::{Lease, Record};
 
 use super::last_resort::trim_free_records;
+use super::owner::apply_selection;
 use super::pooled::pooled_family;
 use super::publish::publish_own;
 use super::records::REGISTRY;
@@ -22,8 +23,11 @@ impl Tenant for PoolRecord {
 
     ephemera_prim::tenant_statics!(PoolRecord, registry: &REGISTRY, nowhere: PoolRecord::new(), near: ());
 
+    /// Starts with frees that branch: those of the last holder say nothing about this thread.
     fn enter(&self) {
-        self.selection.reset();
+        if self.selection.reset() {
+            apply_selection(self);
+        }
     }
 
     /// Trims the thread's record and place, then resets the thread's cells. After that, each free
