@@ -113,8 +113,8 @@ impl<U: ForeignHeader, H> Mail<U, H> {
     }
 
     /// Moves all units of `seen` to `inbox`. Any thread may call this, also while another one looks
-    /// at the heap. The caller must then check whether the record is free,
-    /// and drain the mail if it is.
+    /// at the heap. The caller must then check whether the record is free, and drain the mail if it
+    /// is.
     pub(super) fn put_seen_back(&self) {
         // SAFETY: both inboxes belong to one heap, and no thread closes them.
         unsafe { self.seen.lend(&self.seen, &self.inbox) }.put_back();

@@ -106,6 +106,8 @@ unsafe impl PoolEnv for HeapOwner<'_> {
     type Backing = Pages;
     type Account = SharedAccount;
 
+    const MAY_SELECT: bool = true;
+
     #[inline]
     fn heap(&self) -> &UnitHeap {
         &self.heap.heap
@@ -155,8 +157,6 @@ unsafe impl PoolEnv for HeapOwner<'_> {
     fn frees_to(&self, unit: UnitPtr) -> bool {
         self.heap.heap.frees_to(unit.owner_word().get().cast_const())
     }
-
-    const MAY_SELECT: bool = true;
 
     #[inline]
     fn selects(&self) -> bool {

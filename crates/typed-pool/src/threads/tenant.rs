@@ -25,7 +25,7 @@ impl Tenant for PoolRecord {
 
     /// Starts with frees that branch: those of the last holder say nothing about this thread.
     fn enter(&self) {
-        if self.selection.reset() {
+        if !weakened!("records_keep_their_decision") && self.selection.reset() {
             apply_selection(self);
         }
     }
