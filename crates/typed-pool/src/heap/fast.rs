@@ -9,8 +9,7 @@ use ephemera_prim::raw::{base_addr, header_of};
 use ephemera_prim::select::select;
 
 use super::{AllocEnv, UnitHeap, supply};
-use crate::local_frees::NEVER;
-use crate::local_frees::{LINK, Reach, link_of};
+use crate::local_frees::{LINK, LocalFrees, NEVER, Reach, link_of};
 use crate::unit::{Unit, UnitPtr};
 
 impl UnitHeap {
@@ -78,9 +77,8 @@ pub(crate) unsafe fn give<E: AllocEnv>(
     // SAFETY: U1: the unit has a live slot, and the exposed pointer may access the whole unit.
     let unit = unsafe { UnitPtr::new(header) };
     if !env.frees_to(unit) {
-        // SAFETY: the unit counts the block as live, so it is not freed (H4). It is not the front:
-        // a free to a front that is shown has returned, and `frees_to` is true for a hidden one
-        // (H10). `mark_free` has poisoned the block, which is on no list (H3).
+        // SAFETY: the unit counts the block as live, or is the front, so it is not freed (H2, H4).
+        // `mark_free` has poisoned the block, which is on no list (H3).
         unsafe { env.give_back(unit, block, (size, reach)) };
         return;
     }
@@ -88,14 +86,35 @@ pub(crate) unsafe fn give<E: AllocEnv>(
     if E::MAY_SELECT && heap.hides_front() && !weakened!("selecting_frees_ignore_the_front") {
         local = select(heap.is_front(unit), &heap.local, local);
     }
-    #[cfg(debug_assertions)]
-    check(heap, Some(unit), block, local.free.get());
     // SAFETY: H1: this thread owns the unit, because `frees_to` is true. H3: the block is on no
     // list. `local` is the list of the heap if the unit is the front (H10), and otherwise that of
     // the unit.
+    unsafe { push_and_count(env, unit, local, (block, size, reach)) };
+}
+
+/// Pushes a freed slot to `local`, the list of `unit`, and counts the free. If this lowers the
+/// `until` of `local` to zero, notes an event and looks at the unit.
+///
+/// # Safety
+/// The calling thread owns the heap of `env`, and `unit` is a unit of that heap. `local` is the
+/// list of the heap if the unit is the front, and otherwise that of the unit. The contract of
+/// [`LocalFrees::push`] holds for `freed`.
+#[inline]
+pub(super) unsafe fn push_and_count<E: AllocEnv>(
+    env: E,
+    unit: UnitPtr,
+    local: &LocalFrees,
+    freed: (NonNull<u8>, usize, Reach),
+) {
+    let (block, size, reach) = freed;
+    #[cfg(debug_assertions)]
+    check(env.heap(), Some(unit), block, local.free.get());
+    // SAFETY: this function has the same contract.
     unsafe { local.push(block, size, reach) };
     unit.claim().touch();
     let until = local.count();
+    // The unit is not the front, or the environment keeps no count: only heaps that may select hide
+    // their fronts.
     env.sub_live(1);
     if until == 0 {
         supply::reclassify(env, unit);

@@ -14,8 +14,8 @@
 //! ```
 //!
 //! While the heap hosts, the free list has at most one guest, because a free adds a guest only to
-//! an empty list. The list may also contain slots of the front that were freed after the guest. A
-//! guest's unit counts the guest as live.
+//! an empty list. The list may also contain slots of the front. A guest's unit counts the guest as
+//! live.
 //!
 //! `install` may open a heap. `give_up_front`, `take_scraped` and `trim_keeping` dismiss the guest
 //! before the front changes or is set aside, without a call to the backing allocator between the
@@ -66,7 +66,6 @@ impl UnitHeap {
     fn close_to_guests(&self) {
         self.behind.set(ptr::null_mut());
         self.direct.set(ptr::from_ref(self).cast());
-        self.show_front();
     }
 
     /// Opens the heap to guests after a unit became the front, if the heap may host, its units have
@@ -79,7 +78,6 @@ impl UnitHeap {
         let is_small = self.spec.unit <= LARGEST_UNIT || weakened!("guests_of_any_size");
         if is_used_up && is_small && env.may_host() && self.guests.begins() {
             self.direct.set(ptr::null());
-            self.show_front();
         }
     }
 
@@ -101,11 +99,12 @@ impl UnitHeap {
         true
     }
 
-    /// Inspects a unit. If the unit is sparse, closes the heap for a long pause. Also closes the
-    /// heap if it may no longer host, because its family now has a limit.
+    /// Inspects a unit. If the unit is sparse, closes the heap for a long pause. The front is never
+    /// sparse, because the heap does not know how many of its slots are live. Also closes the heap
+    /// if it may no longer host, because its family now has a limit.
     pub(super) fn close_if_sparse<E: PoolEnv>(&self, env: E, unit: UnitPtr) {
         self.guests.inspected();
-        let is_sparse = unit.live() < unit.slots() / SPARSE;
+        let is_sparse = !self.is_front(unit) && unit.live() < unit.slots() / SPARSE;
         if is_sparse && !weakened!("guests_of_sparse_units") {
             self.guests.pause_for_sparse_units();
             self.dismiss_guest(env);

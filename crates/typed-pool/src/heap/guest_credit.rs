@@ -22,7 +22,8 @@ const MOST_PAUSES: u8 = 12;
 /// for 63 fronts.
 const SPARSE_PAUSES: u8 = 6;
 
-/// The credits by which a heap decides whether it hosts guests. Each guest earns a credit. Each
+/// The credits by which a heap decides whether it hosts guests. Each guest earns a credit, and so
+/// does a slot of a hidden front that takes the room of a guest. Each
 /// miss takes [`MISS`] credits and leaves at most [`MOST`]. A miss that finds fewer than [`MISS`]
 /// credits closes the heap for the rest of its front, and begins a pause. The first pause lasts for
 /// one further front, and each further pause in a row about twice as long as the one before, up to

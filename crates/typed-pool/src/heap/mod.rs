@@ -102,7 +102,7 @@ pub(crate) struct UnitHeap {
     end: Cell<*mut u8>,
     front: Cell<*mut Unit>,
     /// The unit with which a free compares its own first: the front, or an address that no unit
-    /// has, if frees select and the heap is closed to guests (`shown_front`).
+    /// has, if frees select (`shown_front`).
     shown: Cell<*mut Unit>,
     /// The owner word of the units to which the fast path of a free may push a slot: the address of
     /// this heap, or null while the heap is open to guests, as a new heap is. A `TypedPool` may
@@ -278,7 +278,7 @@ pub(crate) unsafe trait PoolEnv: Copy {
     /// Whether frees may select their list without a branch ([`selection`]). The frees of a
     /// `TypedPool` always branch, because only those to other units than the front count.
     const MAY_SELECT: bool = false;
-    /// Returns whether the heap's frees select, if the heap is closed to guests.
+    /// Returns whether the heap's frees select.
     #[inline]
     fn selects(&self) -> bool {
         false
@@ -323,7 +323,7 @@ pub(crate) trait AllocEnv: PoolEnv {
     ///
     /// # Safety
     /// `block` is a live slot of `unit`, for a value of `freed.0` bytes, and `freed.1` is the reach
-    /// of `block`. `mark_free` has poisoned the slot, and nothing uses it after this call. The unit
-    /// is not the front of this heap, and `frees_to(unit)` is false.
+    /// of `block`. `mark_free` has poisoned the slot, and nothing uses it after this call.
+    /// `frees_to(unit)` is false.
     unsafe fn give_back(self, unit: UnitPtr, block: NonNull<u8>, freed: (usize, Reach));
 }

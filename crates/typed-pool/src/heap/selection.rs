@@ -7,10 +7,12 @@
 //!
 //! All heaps of a record branch, or all select, because the first comparison of a free would be
 //! unpredictable in a mixture. A record starts a *trial* of selecting after a number of events. An
-//! *event* is a local free that lowers an `until` to zero: that of a unit, or that of a heap that
-//! selects. While the record selects, its heaps count the frees to their fronts, so they know
-//! where their frees since the last event went ([`RecentFrees`]). If the frees before most events
-//! were predictable, the record branches again, and waits longer for its next trial.
+//! *event* is a local free that lowers an `until` to zero, that of a unit or that of a heap that
+//! selects, or an inspection of a heap that is open to guests. While the record selects, its heaps
+//! count the frees to their fronts, so they know where their frees since the last event went
+//! ([`RecentFrees`]). A heap that is open to guests does not count the slots that take the room of
+//! a guest. Instead, each inspection takes the unit of one free as a sample. If the frees before
+//! most events were predictable, the record branches again, and waits longer for its next trial.
 
 use core::cell::Cell;
 
@@ -27,6 +29,10 @@ const SUCCESS: usize = if SHORT { 16 } else { 256 };
 const MOST_PAUSE: usize = 1 << 20;
 /// The number by which an event with predictable frees lowers the score.
 const LOSS: usize = 2;
+/// The number of events for which an inspection counts, unless it found the front. About 4,000
+/// slots took the room of a guest before it, whereas the `until` of a unit may become zero after 8
+/// frees.
+const INSPECTION: usize = 8;
 
 /// Unit tests and Miri make few frees, so the numbers are small there.
 const SHORT: bool = cfg!(any(test, miri));
@@ -34,12 +40,16 @@ const SHORT: bool = cfg!(any(test, miri));
 /// Where the frees of a heap since its last event went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecentFrees {
-    /// Many were to the front: their count reached zero before the `until` of another unit did.
+    /// Many were to the front: their count reached zero before the `until` of another unit did, or
+    /// an inspection found the front.
     ToFront,
-    /// No free to the front was counted. A heap that is open to guests does not count them.
+    /// No free to the front was counted.
     OneRun,
     /// Some were to the front and some to other units, or the heap does not select.
     Mixed,
+    /// An inspection found another unit than the front. Selecting then pays even if none of the
+    /// frees are to the front, because a guest costs the same in both cases.
+    Inspected,
 }
 
 /// The decision of one record. Only the holder of the record uses it.
@@ -85,22 +95,23 @@ impl Selection {
     #[inline]
     pub(crate) fn note(&self, heap: usize, frees: RecentFrees) -> bool {
         let score = self.score.get();
+        let weight = if frees == RecentFrees::Inspected { INSPECTION } else { 1 };
         if !self.selects() {
-            self.score.set(score + 1);
+            self.score.set(score + weight);
             return score >= TRIAL + self.pause.get() && self.start();
         }
         let pays = match frees {
             RecentFrees::ToFront => false,
             RecentFrees::OneRun => self.last.get() != heap || weakened!("runs_select"),
-            RecentFrees::Mixed => true,
+            RecentFrees::Mixed | RecentFrees::Inspected => true,
         };
         self.last.set(heap);
         if !pays {
             self.score.set(score.saturating_sub(LOSS));
             return score <= LOSS && self.end();
         }
-        self.score.set(SUCCESS.min(score + 1));
-        if score == SUCCESS {
+        self.score.set(SUCCESS.min(score + weight));
+        if score + weight > SUCCESS {
             self.pause.set(0);
         }
         false

@@ -7,8 +7,8 @@
 //!   selecting    shown --> HIDDEN      no free ends there; it later selects one of the two lists
 //! ```
 //!
-//! A heap that is open to guests always branches: guests pay only if frees come in order, so the
-//! processor predicts their branches. The invariant is H10.
+//! In a heap that is open to guests, a free with a hidden front takes the path of a guest
+//! (`UnitHeap::host_or_give`). The invariant is H10.
 
 use core::ptr;
 
@@ -27,7 +27,7 @@ impl UnitHeap {
         unit.as_ptr() == self.front.get()
     }
 
-    /// Returns whether the frees of this heap select while the heap is closed to guests.
+    /// Returns whether the frees of this heap select.
     #[inline]
     pub(crate) fn selects(&self) -> bool {
         self.local.until.get() <= FRONT_FREES
@@ -47,12 +47,10 @@ impl UnitHeap {
     }
 
     /// Shows the front to the first comparison of a free, or hides it. The caller has changed the
-    /// front, whether the heap selects, or whether it is closed to guests.
+    /// front, or whether the heap selects.
     #[inline]
     pub(super) fn show_front(&self) {
-        let is_closed = !self.direct.get().is_null() || weakened!("open_heaps_hide_their_front");
-        let hides = self.selects() && is_closed;
-        self.shown.set(if hides { HIDDEN } else { self.front.get() });
+        self.shown.set(if self.selects() { HIDDEN } else { self.front.get() });
     }
 
     /// Notes an event of this heap, with the kind of its frees since the last one. `unit` is the

@@ -2,13 +2,14 @@
 #![expect(unreachable_pub, reason = "the methods of an allocator that the macro declares are public")]
 
 use core::alloc::Layout;
-use core::ptr;
+use core::{mem, ptr};
 use std::thread;
 use std_alloc::vec::Vec;
 
 use allocator_api2::vec::Vec as PoolVec;
 use ephemera_testkit::suite::take_turn;
 
+use super::owner::apply_selection;
 use super::this_thread;
 use crate::alloc::class_of;
 use crate::heap::PoolEnv;
@@ -57,7 +58,7 @@ fn start_selecting() {
     let class = class_of(Layout::new::<[usize; WORDS[0]]>()).expect("a class");
     // SAFETY: T2: the thread may use these heaps, and the family has a heap for each class.
     let owner = unsafe { SelectingPool::__cell().heaps().owner(class) };
-    (0..1_000).take_while(|_| !selects()).for_each(|_| owner.note_frees(RecentFrees::Mixed));
+    (0..1 << 22).take_while(|_| !selects()).for_each(|_| owner.note_frees(RecentFrees::Mixed));
     assert!(selects());
 }
 
@@ -162,5 +163,58 @@ fn a_thread_whose_frees_go_to_one_unit_after_the_other_seldom_selects() {
         selected += usize::from(round >= rounds / 2 && selects());
     }
     assert!(selected <= rounds / 8, "the thread selected after {selected} of {} rounds", rounds / 2);
+    SelectingPool.trim();
+}
+
+/// Makes values of one class and replaces the oldest one, until the heap of the class hosts and its
+/// fronts are hidden.
+fn hosting_with_hidden_front() -> Vec<Value> {
+    let mut values: Vec<_> = (0..VALUES).map(|_| value(0)).collect();
+    let owner = || {
+        let class = class_of(Layout::new::<[usize; WORDS[0]]>()).expect("a class");
+        // SAFETY: T2: the thread may use these heaps, and the family has a heap for each class.
+        unsafe { SelectingPool::__cell().heaps().owner(class) }
+    };
+    for round in 0..ROUNDS {
+        if !selects() {
+            start_selecting();
+        }
+        if owner().heap().is_hosting() && owner().heap().hides_front() {
+            return values;
+        }
+        check_and_drop(values.swap_remove(round * 67 % VALUES));
+        values.push(value(0));
+    }
+    panic!("the heap never hosts");
+}
+
+#[test]
+fn slots_of_a_hidden_front_return_to_the_heap_although_it_hosts() {
+    take_turn();
+    let mut values = hosting_with_hidden_front();
+    for left in (0..VALUES).rev() {
+        if !selects() {
+            start_selecting();
+        }
+        check_and_drop(values.swap_remove(left * 67 % values.len()));
+        assert_eq!(SelectingPool.stats().slots_live, left);
+    }
+    SelectingPool.trim();
+    assert_eq!(SelectingPool.stats().bytes_held, 0);
+}
+
+#[test]
+fn a_thread_whose_heap_hosts_selects_after_inspections() {
+    take_turn();
+    let mut values = hosting_with_hidden_front();
+    let data = this_thread::record().expect("the thread has a record").data();
+    assert!(data.selection.reset());
+    apply_selection(data);
+    // Each free finds room for a guest, so no `until` becomes zero.
+    for round in 0..ROUNDS {
+        check_and_drop(mem::replace(&mut values[round % VALUES], value(0)));
+    }
+    assert!(selects());
+    drop(values);
     SelectingPool.trim();
 }
