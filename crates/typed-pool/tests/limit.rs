@@ -10,7 +10,7 @@ use core::ptr::NonNull;
 
 use allocator_api2::alloc::{AllocError, Allocator};
 use ephemera_testkit::backing::Counting;
-use typed_pool::{Builder, PooledBox, TypedBox, TypedPool, pooled};
+use typed_pool::{Builder, PooledBox, TypedBox, TypedPool, pooled, pooled_allocator};
 
 /// A value of 32 bytes.
 type Value = [u64; 4];
@@ -159,4 +159,21 @@ fn a_chunk_length_of_zero_means_one_slot() {
     pooled!(Grows);
     assert_eq!(PooledBox::new(Grows(2)).0, 2);
     assert_eq!(PooledBox::<Grows>::stats().slots, 64);
+}
+
+#[test]
+fn units_of_an_allocator_with_classes_are_short_under_a_limit_alone() {
+    pooled_allocator! {
+        struct Limitable;
+    }
+    let slots_of_the_first_unit = || {
+        let value = allocator_api2::boxed::Box::new_in([1_u8; 32], Limitable);
+        let slots = Limitable.stats().slots;
+        drop(value);
+        Limitable.trim();
+        slots
+    };
+    assert!(slots_of_the_first_unit() > 900);
+    Limitable.set_limit(1 << 20);
+    assert_eq!(slots_of_the_first_unit(), 64);
 }

@@ -27,7 +27,7 @@ fn conc_a_thread_with_small_blocks_frees_empty_units_for_another_thread() {
     pooled_allocator! {
         struct Limited;
     }
-    let (medium, small) = (here_or_miri(1_000, 70), here_or_miri(600, 150));
+    let (medium, small) = (here_or_miri(1_000, 70), here_or_miri(2_500, 1_100));
     let (go, turns) = channel::<()>();
     let (done, ready) = channel::<()>();
     let other = thread::spawn(move || {

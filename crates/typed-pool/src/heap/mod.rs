@@ -65,7 +65,7 @@ use selection::RecentFrees;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChunkLen {
     /// 64 slots at first. The number doubles with each unit that the heap holds, up to a whole
-    /// unit.
+    /// unit. A heap with [whole units](PoolEnv::requests_whole_units) always requests one of them.
     Grows,
     /// A fixed number of slots; 0 means 1. Each request is for one unit, or for several whole units
     /// if the slots do not fit in one.
@@ -212,9 +212,10 @@ impl UnitHeap {
 
     /// Returns the number of slots in each unit of the next request, and the number of units.
     #[inline]
-    fn next_chunk(&self) -> (usize, usize) {
+    fn next_chunk<E: PoolEnv>(&self, env: E) -> (usize, usize) {
         let whole = self.spec.slots;
         match self.chunk_len {
+            ChunkLen::Grows if env.requests_whole_units() => (whole, 1),
             ChunkLen::Grows => {
                 let units = self.units_len.get().max(usize::from(self.grown.get()));
                 (whole.min(FIRST_LEN << units.min(16)), 1)
@@ -292,6 +293,12 @@ pub(crate) unsafe trait PoolEnv: Copy {
     #[inline]
     fn may_host(&self) -> bool {
         true
+    }
+    /// Returns whether a short unit would save no memory, so that a heap with [`ChunkLen::Grows`]
+    /// requests whole units. With few units, most frees are to the front.
+    #[inline]
+    fn requests_whole_units(&self) -> bool {
+        false
     }
     /// Returns whether the heap may grow in order to let its units rest.
     #[inline]

@@ -16,7 +16,7 @@ impl UnitHeap {
     pub(super) fn grows_for_rest<E: PoolEnv>(&self, env: E) -> bool {
         self.kept.has_resting()
             && self.units_len.get() < self.units_for_rest()
-            && self.next_chunk().1 == 1
+            && self.next_chunk(env).1 == 1
             && env.may_rest()
     }
 

@@ -32,7 +32,7 @@ pub(crate) fn refill<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, Al
         return Ok(slot);
     }
     if heap.grows_for_rest(env) {
-        if let Ok(unit) = acquire(env, heap.next_chunk().0) {
+        if let Ok(unit) = acquire(env, heap.next_chunk(env).0) {
             heap.kept.note_request(heap.spec.kept_at_most());
             heap.install(env, unit);
             return heap.take(size).ok_or(AllocError);
@@ -109,7 +109,7 @@ pub(crate) fn reserve<E: PoolEnv>(env: E, slots: usize) -> Result<(), AllocError
 /// At a limit or after a refusal, the result may be a unit that the heap already had.
 fn request_units<E: AllocEnv>(env: E) -> Result<UnitPtr, AllocError> {
     let heap = env.heap();
-    let (mut slots, units) = heap.next_chunk();
+    let (mut slots, units) = heap.next_chunk(env);
     if env.is_at_limit(heap.spec.layout(slots).size()) {
         // The trim also books remote frees.
         env.trim_all();
@@ -117,7 +117,7 @@ fn request_units<E: AllocEnv>(env: E) -> Result<UnitPtr, AllocError> {
             return Ok(unit);
         }
         if !weakened!("trims_shorten_no_request") {
-            slots = heap.next_chunk().0;
+            slots = heap.next_chunk(env).0;
         }
     }
     let first = match acquire(env, slots) {

@@ -288,7 +288,7 @@ pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize, left: LeftUnits) -> 
         heap.kept.forget_all(heap.spec.kept());
         return (aside.unwrap_or(0), true);
     }
-    let least = if left.aside { heap.next_chunk().0 } else { 0 };
+    let least = if left.aside { heap.next_chunk(env).0 } else { 0 };
     let mut bytes = aside.unwrap_or(0);
     let (mut kept, mut surplus) = (UnlistedUnits::default(), UnlistedUnits::default());
     while let Some(unit) = heap.pop_empty() {

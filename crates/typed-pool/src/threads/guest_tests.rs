@@ -21,14 +21,14 @@ pooled_allocator! {
     struct GuestPool;
 }
 
-type Value = Box<[usize; 16], GuestPool>;
+type Value = Box<[usize; 64], GuestPool>;
 
-/// The number of values: enough for several units, or for two short units under Miri.
+/// The number of values: enough for several units.
 const VALUES: usize = if cfg!(miri) { 150 } else { 2_000 };
 
 /// Calls `ask` with the heap of this thread for these values.
 fn ask_heap<R>(ask: impl FnOnce(&UnitHeap) -> R) -> R {
-    let class = class_of(Layout::new::<[usize; 16]>()).expect("values have a class");
+    let class = class_of(Layout::new::<[usize; 64]>()).expect("values have a class");
     // SAFETY: T2: the thread may use these heaps, and the family has a heap for each class.
     ask(unsafe { GuestPool::__cell().heaps().owner(class) }.heap())
 }
@@ -38,7 +38,7 @@ fn is_hosting() -> bool {
 }
 
 fn value(number: usize) -> Value {
-    Box::new_in([number; 16], GuestPool)
+    Box::new_in([number; 64], GuestPool)
 }
 
 /// Makes values and replaces them until each unit has been full and then the front again.
@@ -104,9 +104,9 @@ fn another_thread_counts_one_slot_of_a_hosting_heap_as_unsettled() {
     let (live, in_front, own) = receive.recv().expect("the owner sends");
     let seen = GuestPool.stats();
     assert_eq!((own.slots_live, own.unsettled_slots), (live, 0));
-    assert_eq!(own.bytes_live, live * size_of::<[usize; 16]>());
+    assert_eq!(own.bytes_live, live * size_of::<[usize; 64]>());
     assert_eq!(seen.slots_live, live - in_front, "the guest does not count as live");
-    assert_eq!(seen.bytes_live, (live - in_front) * size_of::<[usize; 16]>());
+    assert_eq!(seen.bytes_live, (live - in_front) * size_of::<[usize; 64]>());
     assert!(seen.unsettled_slots > in_front, "{seen:?}");
     drop(wake);
     owner.join().expect("no panic");

@@ -6,7 +6,7 @@ use ephemera_prim::account::SharedAccount;
 use ephemera_prim::pages::Pages;
 
 use super::ledger::Ledger;
-use super::state::{PoolRecord, ThreadHeap};
+use super::state::{FamilyKind, PoolRecord, ThreadHeap};
 use super::table::Heaps;
 use crate::class::CLASSES;
 use crate::heap::selection::RecentFrees;
@@ -35,6 +35,13 @@ impl<'w> HeapOwner<'w> {
 
     pub(super) fn thread_heap(self) -> &'w ThreadHeap {
         self.heap
+    }
+
+    /// Returns whether neither a limit nor the figures of a scope depend on the bytes that the heap
+    /// holds.
+    #[inline]
+    fn is_unwatched(&self) -> bool {
+        self.heap.ledger().is_none() && !self.account().is_limited()
     }
 }
 
@@ -179,14 +186,23 @@ unsafe impl PoolEnv for HeapOwner<'_> {
         !self.account().is_limited() || weakened!("limited_heaps_host")
     }
 
+    /// Returns `true` for an allocator with size classes, except under a limit or in a scope, which
+    /// count the bytes of units. [`Pages`] provides a span for each unit, whose length is at least
+    /// the unit's alignment, and only the pages that the program uses become resident. So a short
+    /// unit would not save memory.
+    #[inline]
+    fn requests_whole_units(&self) -> bool {
+        let has_classes = matches!(self.heap.family().kind, FamilyKind::Classes);
+        has_classes && self.is_unwatched() && !weakened!("units_grow_slowly")
+    }
+
     /// Returns `false` under a limit or in a scope, because a limit and the figures of a scope
     /// depend on the units that the heap holds. Also returns `false` if no running thread is bound
     /// to the record, because a thread that leases the record for a moment does not allocate from
     /// the record's heaps.
     #[inline]
     fn may_rest(&self) -> bool {
-        let is_unwatched = self.heap.ledger().is_none() && !self.account().is_limited();
-        (is_unwatched || weakened!("limited_heaps_rest")) && self.heap.record().is_bound()
+        (self.is_unwatched() || weakened!("limited_heaps_rest")) && self.heap.record().is_bound()
     }
 
     /// Books the remote frees of the heap. If the thread leases the record only for a moment, no

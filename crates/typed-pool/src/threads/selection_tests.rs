@@ -21,7 +21,7 @@ pooled_allocator! {
 }
 
 /// The numbers of words in the values of two classes.
-const WORDS: [usize; 2] = [16, 24];
+const WORDS: [usize; 2] = [64, 96];
 /// The number of values: enough for several units of each class.
 const VALUES: usize = if cfg!(miri) { 300 } else { 4_000 };
 const ROUNDS: usize = if cfg!(miri) { 600 } else { 200_000 };
@@ -37,7 +37,7 @@ fn value(number: usize) -> Value {
     // Neighbouring numbers do not have the same class each time.
     let words = WORDS[number * 31 / 7 % WORDS.len()];
     let mut value = PoolVec::with_capacity_in(words, SelectingPool);
-    value.resize(words, number);
+    value.resize(16, number);
     value
 }
 
