@@ -139,10 +139,14 @@ pub(super) unsafe fn push_and_count<E: AllocEnv>(
 pub(crate) unsafe fn give_known(heap: &UnitHeap, unit: UnitPtr, block: NonNull<u8>) -> bool {
     let local = select(heap.is_front(unit), &heap.local, unit.local());
     if local.until.get() == 1 && !weakened!("known_units_are_never_looked_at") {
-        // A free to a front that is shown does not count, so the ordinary path would leave the word
-        // at 1.
-        if heap.local.until.get() == 1 && !heap.hides_front() {
-            heap.local.until.set(NEVER);
+        // The ordinary path would leave the word at 1 if it does not count the free: a free to a
+        // front that is shown, or a slot of the front that takes the room of a guest.
+        if heap.local.until.get() == 1 {
+            if !heap.hides_front() {
+                heap.local.until.set(NEVER);
+            } else if !heap.is_closed_to_guests() {
+                heap.restart_count();
+            }
         }
         return false;
     }

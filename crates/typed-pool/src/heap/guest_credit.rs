@@ -11,9 +11,9 @@ const MOST: u16 = 3 * MISS;
 /// The number of credits that makes a miss a success, after which the next pause is short again.
 const SUCCESS: u16 = 4 * MISS;
 /// The number of credits that makes an inspection due: the heap then inspects the unit of the next
-/// slot that is freed outside the front. A miss also makes an inspection due when `taken` ×
-/// [`SUCCESS`] reaches this number. Under Miri the number is smaller, so that the tests reach an
-/// inspection.
+/// slot that is freed, unless the front is shown and the slot is in it. A miss also makes an
+/// inspection due when `taken` × [`SUCCESS`] reaches this number. Under Miri the number is smaller,
+/// so that the tests reach an inspection.
 const INSPECTION: u16 = if cfg!(miri) { 2 * SUCCESS } else { 4096 };
 /// The number of pauses in a row after which pauses stop doubling. The longest pause lasts for
 /// 4,095 fronts.
@@ -65,9 +65,11 @@ impl GuestCredit {
         self.credit.get() >= INSPECTION
     }
 
-    /// Notes an inspection: restarts the counts that make the next inspection due.
+    /// Notes an inspection: restarts the counts that make the next inspection due. The number of
+    /// guests between two inspections is odd, so that inspections sample both kinds of frees if
+    /// every second free is to the front.
     pub(super) fn inspected(&self) {
-        self.credit.set(SUCCESS);
+        self.credit.set(SUCCESS + 1);
         self.taken.set(0);
     }
 

@@ -10,7 +10,6 @@ use ephemera_prim::select::select;
 #[cfg(debug_assertions)]
 use super::fast::check;
 use super::fast::push_and_count;
-use super::selection::RecentFrees;
 use super::supply::note_new_front;
 use super::{AllocEnv, UnitHeap};
 use crate::local_frees::Reach;
@@ -38,7 +37,10 @@ impl UnitHeap {
         (size, reach): (usize, Reach),
     ) {
         #[cfg(debug_assertions)]
-        check(self, Some(unit), block, self.local.free.get());
+        {
+            check(self, Some(unit), block, unit.local().free.get());
+            check(self, Some(unit), block, self.local.free.get());
+        }
         if self.guests.is_inspection_due() {
             // SAFETY: this function has the same contract.
             return unsafe { self.inspect_and_free(env, unit, block, (size, reach)) };
@@ -73,9 +75,8 @@ impl UnitHeap {
         block: NonNull<u8>,
         freed: (usize, Reach),
     ) {
-        let is_front = self.is_front(unit);
         if !weakened!("inspections_are_no_events") {
-            env.note_frees(if is_front { RecentFrees::ToFront } else { RecentFrees::Inspected });
+            self.note_inspection(env, unit);
         }
         self.close_if_sparse(env, unit);
         // SAFETY: this function has the same contract. The slot is still live, so its unit is not

@@ -88,7 +88,7 @@ enum FrontScope {
 /// The maximum number of units in one request.
 pub(crate) const CHUNK_UNITS: usize = 64;
 
-/// The number of slots in the first unit of a heap with [`ChunkLen::Grows`].
+/// The number of slots in the first unit of a heap with [`ChunkLen::Grows`] and no whole units.
 pub(crate) const FIRST_LEN: usize = 64;
 
 /// A heap: the units of one owner, and the free slots from which it allocates. Dropping a heap does

@@ -53,14 +53,27 @@ impl UnitHeap {
         self.shown.set(if self.selects() { HIDDEN } else { self.front.get() });
     }
 
-    /// Notes an event of this heap, with the kind of its frees since the last one. `unit` is the
-    /// front, or the unit whose `until` has reached zero.
+    /// Notes an inspection of `unit` as an event.
+    pub(super) fn note_inspection<E: PoolEnv>(&self, env: E, unit: UnitPtr) {
+        self.restart_count();
+        env.note_frees(if self.is_front(unit) { RecentFrees::ToFront } else { RecentFrees::Inspected });
+    }
+
+    /// Restarts the count of frees to the front, if the heap selects. Returns `until` as it was.
     #[inline]
-    pub(super) fn note_frees<E: PoolEnv>(&self, env: E, unit: UnitPtr) {
+    pub(super) fn restart_count(&self) -> usize {
         let counted = self.local.until.get();
         if counted < FRONT_FREES {
             self.local.until.set(FRONT_FREES);
         }
+        counted
+    }
+
+    /// Notes an event of this heap, with the kind of its frees since the last one. `unit` is the
+    /// front, or the unit whose `until` has reached zero.
+    #[inline]
+    pub(super) fn note_frees<E: PoolEnv>(&self, env: E, unit: UnitPtr) {
+        let counted = self.restart_count();
         env.note_frees(match counted {
             _ if self.is_front(unit) => RecentFrees::ToFront,
             FRONT_FREES => RecentFrees::OneRun,
