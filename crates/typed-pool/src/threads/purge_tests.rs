@@ -25,14 +25,16 @@ pooled_allocator! {
 }
 
 /// A block that fills its size class and has the same number in all of its words.
-type Value = Box<[u64; 16], IdlePool>;
+type Value = Box<[u64; WORDS], IdlePool>;
 
-/// The number of values: enough for more than four units of 253 slots, or for a few groups under
-/// Miri.
+/// A unit has 253 slots for these values, or 63 under Miri.
+const WORDS: usize = if cfg!(miri) { 64 } else { 16 };
+
+/// The number of values: enough for more than four units, or for more than three under Miri.
 const VALUES: usize = if cfg!(miri) { 200 } else { 1_200 };
 
 fn value(number: usize) -> Value {
-    Box::new_in([number as u64; 16], IdlePool)
+    Box::new_in([number as u64; WORDS], IdlePool)
 }
 
 /// Looks at the queue until units have been purged. Fails after a bounded number of looks.
