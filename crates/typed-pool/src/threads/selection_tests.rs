@@ -58,7 +58,11 @@ fn start_selecting() {
     let class = class_of(Layout::new::<[usize; WORDS[0]]>()).expect("a class");
     // SAFETY: T2: the thread may use these heaps, and the family has a heap for each class.
     let owner = unsafe { SelectingPool::__cell().heaps().owner(class) };
-    (0..1 << 22).take_while(|_| !selects()).for_each(|_| owner.note_frees(RecentFrees::Mixed));
+    if !selects() {
+        // Forget the pause after earlier trials.
+        this_thread::record().expect("the thread has a record").data().selection.reset();
+    }
+    (0..1_000).take_while(|_| !selects()).for_each(|_| owner.note_frees(RecentFrees::Mixed));
     assert!(selects());
 }
 
