@@ -88,6 +88,7 @@ pub(super) const GATES: [MiriGate; 6] = [
             "threads::rest_tests",
             "threads::guest_tests",
             "threads::selection_tests::a_thread_whose",
+            "slots_of_a_hidden_front_return_to_the_heap_although_it_hosts",
             "an_owner_reuses_purged_units_of_which_it_freed",
             "a_look_that_purges_nothing_waits_for_the_clock",
             "freed_slots_serve_a_thread_at_its_limit",
