@@ -162,18 +162,21 @@ fn a_chunk_length_of_zero_means_one_slot() {
 }
 
 #[test]
-fn units_of_an_allocator_with_classes_are_short_under_a_limit_alone() {
+fn small_units_of_an_allocator_with_classes_are_short_under_a_limit_alone() {
     pooled_allocator! {
         struct Limitable;
     }
-    let slots_of_the_first_unit = || {
-        let value = allocator_api2::boxed::Box::new_in([1_u8; 32], Limitable);
+    let slots_of_the_first_unit = |size| {
+        let layout = Layout::from_size_align(size, 1).expect("a layout");
+        let block = Limitable.allocate(layout).expect("room for a block").cast();
         let slots = Limitable.stats().slots;
-        drop(value);
+        // SAFETY: the block was just allocated with this layout.
+        unsafe { Limitable.deallocate(block, layout) };
         Limitable.trim();
         slots
     };
-    assert!(slots_of_the_first_unit() > 900);
+    assert!(slots_of_the_first_unit(32) > 900);
+    assert_eq!(slots_of_the_first_unit(2_560), 64, "a whole unit would be of 256 KiB");
     Limitable.set_limit(1 << 20);
-    assert_eq!(slots_of_the_first_unit(), 64);
+    assert_eq!(slots_of_the_first_unit(32), 64);
 }

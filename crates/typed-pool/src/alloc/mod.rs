@@ -80,9 +80,9 @@ crate::__allocator_of_family! {
     ///
     /// How memory is taken, kept and returned:
     ///
-    /// * The first block of a class on a thread takes a whole unit, of 32 to 256 KiB, unless the
-    ///   allocator has a limit or the thread is in a scope. Only the pages that blocks use become
-    ///   resident.
+    /// * The first block of a class of up to 512 bytes on a thread adds 32 KiB to `bytes_held`,
+    ///   unless the allocator has a limit or the thread is in a scope. Only the pages that blocks
+    ///   use become resident.
     /// * A thread keeps 128 KiB of empty units of each class, but at least one unit. Each time it
     ///   frees a unit and later requests one, it keeps one more, up to 4 MiB of each class. In each
     ///   class of up to 1,024 bytes, one freed slot that waits for the next allocation may keep one

@@ -12,8 +12,8 @@ const MOST: u16 = 3 * MISS;
 const SUCCESS: u16 = 4 * MISS;
 /// The number of credits that makes an inspection due: the heap then inspects the unit of the next
 /// slot that is freed, unless the front is shown and the slot is in it. A miss also makes an
-/// inspection due when `taken` × [`SUCCESS`] reaches this number. Under Miri the number is smaller,
-/// so that the tests reach an inspection.
+/// inspection due when `taken` × [`SUCCESS`] reaches this number. Under Miri the number is
+/// smaller, so that the tests reach an inspection.
 const INSPECTION: u16 = if cfg!(miri) { 2 * SUCCESS } else { 4096 };
 /// The number of pauses in a row after which pauses stop doubling. The longest pause lasts for
 /// 4,095 fronts.
@@ -69,7 +69,7 @@ impl GuestCredit {
     /// guests between two inspections is odd, so that inspections sample both kinds of frees if
     /// every second free is to the front.
     pub(super) fn inspected(&self) {
-        self.credit.set(SUCCESS + 1);
+        self.credit.set(SUCCESS + u16::from(!weakened!("samples_are_of_one_kind")));
         self.taken.set(0);
     }
 
@@ -165,6 +165,22 @@ mod tests {
         assert!(credit.is_inspection_due());
         credit.inspected();
         assert!(!credit.is_inspection_due());
+    }
+
+    #[test]
+    fn inspections_sample_both_of_two_frees_that_alternate() {
+        let credit = GuestCredit::new();
+        assert!(credit.begins());
+        let mut frees = (0..4 * usize::from(INSPECTION)).filter(|_| {
+            let is_inspected = credit.is_inspection_due();
+            if is_inspected {
+                credit.inspected();
+            }
+            credit.earn();
+            is_inspected
+        });
+        let (first, second) = (frees.next().expect("a sample"), frees.next().expect("a sample"));
+        assert_ne!(first % 2, second % 2, "{first} and {second}");
     }
 
     #[test]

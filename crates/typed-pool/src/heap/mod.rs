@@ -53,7 +53,7 @@ use ephemera_prim::unit_list::UnitList;
 use ephemera_prim::witness::Witness;
 use ephemera_prim::word::OwnerPtr;
 
-use crate::geometry::UnitSpec;
+use crate::geometry::{UNIT_MIN, UnitSpec};
 use crate::local_frees::{LocalFrees, Reach};
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{Unit, UnitPtr};
@@ -65,7 +65,7 @@ use selection::RecentFrees;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChunkLen {
     /// 64 slots at first. The number doubles with each unit that the heap holds, up to a whole
-    /// unit. A heap with [whole units](PoolEnv::requests_whole_units) always requests one of them.
+    /// unit. Some heaps request whole units [from the start](UnitHeap::starts_whole).
     Grows,
     /// A fixed number of slots; 0 means 1. Each request is for one unit, or for several whole units
     /// if the slots do not fit in one.
@@ -88,7 +88,8 @@ enum FrontScope {
 /// The maximum number of units in one request.
 pub(crate) const CHUNK_UNITS: usize = 64;
 
-/// The number of slots in the first unit of a heap with [`ChunkLen::Grows`] and no whole units.
+/// The number of slots in the first unit of a heap with [`ChunkLen::Grows`], unless it starts with
+/// whole units.
 pub(crate) const FIRST_LEN: usize = 64;
 
 /// A heap: the units of one owner, and the free slots from which it allocates. Dropping a heap does
@@ -210,12 +211,21 @@ impl UnitHeap {
         unsafe { UnitPtr::from_raw(self.front.get()) }
     }
 
+    /// Returns whether the heap requests whole units from the start. With few units, most frees are
+    /// to the front. Units above [`UNIT_MIN`] start short, because the front of a sleeping thread
+    /// is not purged, and because a whole unit has few slots more.
+    #[inline]
+    fn starts_whole<E: PoolEnv>(&self, env: E) -> bool {
+        let is_small = self.spec.unit <= UNIT_MIN || weakened!("large_units_start_whole");
+        is_small && env.requests_whole_units()
+    }
+
     /// Returns the number of slots in each unit of the next request, and the number of units.
     #[inline]
     fn next_chunk<E: PoolEnv>(&self, env: E) -> (usize, usize) {
         let whole = self.spec.slots;
         match self.chunk_len {
-            ChunkLen::Grows if env.requests_whole_units() => (whole, 1),
+            ChunkLen::Grows if self.starts_whole(env) => (whole, 1),
             ChunkLen::Grows => {
                 let units = self.units_len.get().max(usize::from(self.grown.get()));
                 (whole.min(FIRST_LEN << units.min(16)), 1)
@@ -295,7 +305,7 @@ pub(crate) unsafe trait PoolEnv: Copy {
         true
     }
     /// Returns whether a short unit would save no memory, so that a heap with [`ChunkLen::Grows`]
-    /// requests whole units. With few units, most frees are to the front.
+    /// may request whole units from the start.
     #[inline]
     fn requests_whole_units(&self) -> bool {
         false

@@ -32,7 +32,7 @@ const LOSS: usize = 2;
 /// The number of events for which an inspection counts, unless it found the front. About 4,000
 /// slots took the room of a guest before it, whereas the `until` of a unit may become zero after 8
 /// frees.
-const INSPECTION: usize = 8;
+const INSPECTION_WEIGHT: usize = 8;
 
 /// Unit tests and Miri make few frees, so the numbers are small there.
 const SHORT: bool = cfg!(any(test, miri));
@@ -95,7 +95,7 @@ impl Selection {
     #[inline]
     pub(crate) fn note(&self, heap: usize, frees: RecentFrees) -> bool {
         let score = self.score.get();
-        let weight = if frees == RecentFrees::Inspected { INSPECTION } else { 1 };
+        let weight = if frees == RecentFrees::Inspected { INSPECTION_WEIGHT } else { 1 };
         if !self.selects() {
             self.score.set(score + weight);
             return score >= TRIAL + self.pause.get() && self.start();

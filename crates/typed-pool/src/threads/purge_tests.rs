@@ -27,7 +27,7 @@ pooled_allocator! {
 /// A block that fills its size class and has the same number in all of its words.
 type Value = Box<[u64; WORDS], IdlePool>;
 
-/// A unit has 253 slots for these values, or 63 under Miri.
+/// The number of words in a block. A unit has 253 slots for such blocks, or 63 under Miri.
 const WORDS: usize = if cfg!(miri) { 64 } else { 16 };
 
 /// The number of values: enough for more than four units, or for more than three under Miri.

@@ -9,7 +9,7 @@ use std_alloc::vec::Vec;
 use allocator_api2::vec::Vec as PoolVec;
 use ephemera_testkit::suite::take_turn;
 
-use super::owner::apply_selection;
+use super::owner::{HeapOwner, apply_selection};
 use super::this_thread;
 use crate::alloc::class_of;
 use crate::heap::PoolEnv;
@@ -52,28 +52,27 @@ fn selects() -> bool {
     this_thread::record().expect("the thread has a record").data().selection.selects()
 }
 
+/// Returns the owner of this thread's heap for values of `words` words.
+fn owner_of(words: usize) -> HeapOwner<'static> {
+    let class = class_of(Layout::array::<usize>(words).expect("a layout")).expect("a class");
+    // SAFETY: T2: the thread may use these heaps, and the family has a heap for each class.
+    unsafe { SelectingPool::__cell().heaps().owner(class) }
+}
+
 /// Notes events until this thread's frees select.
 fn start_selecting() {
     drop(value(0));
-    let class = class_of(Layout::new::<[usize; WORDS[0]]>()).expect("a class");
-    // SAFETY: T2: the thread may use these heaps, and the family has a heap for each class.
-    let owner = unsafe { SelectingPool::__cell().heaps().owner(class) };
     if !selects() {
         // Forget the pause after earlier trials.
         this_thread::record().expect("the thread has a record").data().selection.reset();
     }
-    (0..1_000).take_while(|_| !selects()).for_each(|_| owner.note_frees(RecentFrees::Mixed));
+    (0..1_000).take_while(|_| !selects()).for_each(|_| owner_of(WORDS[0]).note_frees(RecentFrees::Mixed));
     assert!(selects());
 }
 
 /// Returns how many of the two heaps hide their front.
 fn hidden_fronts() -> usize {
-    let hides = |words: &&usize| {
-        let class = class_of(Layout::array::<usize>(**words).expect("a layout")).expect("a class");
-        // SAFETY: T2: the thread may use these heaps, and the family has a heap for each class.
-        unsafe { SelectingPool::__cell().heaps().owner(class) }.heap().hides_front()
-    };
-    WORDS.iter().filter(hides).count()
+    WORDS.iter().filter(|words| owner_of(**words).heap().hides_front()).count()
 }
 
 /// Makes values and replaces them in an order that goes to all of their units, by values of either
@@ -170,20 +169,16 @@ fn a_thread_whose_frees_go_to_one_unit_after_the_other_seldom_selects() {
     SelectingPool.trim();
 }
 
-/// Makes values of one class and replaces the oldest one, until the heap of the class hosts and its
-/// fronts are hidden.
+/// Makes values of one class and replaces them, until the heap of the class hosts and its front is
+/// hidden.
 fn hosting_with_hidden_front() -> Vec<Value> {
     let mut values: Vec<_> = (0..VALUES).map(|_| value(0)).collect();
-    let owner = || {
-        let class = class_of(Layout::new::<[usize; WORDS[0]]>()).expect("a class");
-        // SAFETY: T2: the thread may use these heaps, and the family has a heap for each class.
-        unsafe { SelectingPool::__cell().heaps().owner(class) }
-    };
     for round in 0..ROUNDS {
         if !selects() {
             start_selecting();
         }
-        if owner().heap().is_hosting() && owner().heap().hides_front() {
+        let heap = owner_of(WORDS[0]).thread_heap();
+        if heap.heap.is_hosting() && heap.heap.hides_front() {
             return values;
         }
         check_and_drop(values.swap_remove(round * 67 % VALUES));
