@@ -117,6 +117,10 @@ fn drains(family: &'static Family) -> usize {
     tables.flat_map(Heaps::all).map(|heap| heap.drains.get()).sum()
 }
 
+/// The number of words in a block. A unit has 63 slots for such blocks under Miri, where the tests
+/// make few.
+const WORDS: usize = if cfg!(miri) { 64 } else { 4 };
+
 #[test]
 fn frees_after_thread_exit_lease_the_record_twice_for_each_group() {
     take_turn();
@@ -125,7 +129,7 @@ fn frees_after_thread_exit_lease_the_record_twice_for_each_group() {
     }
     let count = if cfg!(miri) { 200 } else { 10_000 };
     let left = thread::spawn(move || -> Vec<_> {
-        (0..count).map(|number| Box::new_in([number; 4], Blocks)).collect()
+        (0..count).map(|number| Box::new_in([number; WORDS], Blocks)).collect()
     });
     let mut left = left.join().expect("no panic");
     let groups = Blocks.stats().slots.div_ceil(GROUP) + Blocks.stats().units;
@@ -150,7 +154,7 @@ fn slots_of_ended_threads_are_reused_while_others_are_freed() {
         struct Blocks;
     }
     let count = if cfg!(miri) { 100 } else { 3_000 };
-    let mut held: Vec<Box<[usize; 4], Blocks>> = Vec::new();
+    let mut held: Vec<Box<[usize; WORDS], Blocks>> = Vec::new();
     for round in 0..if cfg!(miri) { 2 } else { 20 } {
         // The thread that allocated these blocks has ended. This thread frees half of them.
         let mut keep = false;
@@ -160,7 +164,7 @@ fn slots_of_ended_threads_are_reused_while_others_are_freed() {
         });
         let missing = count - held.len();
         let more = thread::spawn(move || -> Vec<_> {
-            (0..missing).map(|number| Box::new_in([round * count + number; 4], Blocks)).collect()
+            (0..missing).map(|number| Box::new_in([round * count + number; WORDS], Blocks)).collect()
         });
         held.extend(more.join().expect("no panic"));
         let stats = Blocks.stats();
