@@ -84,21 +84,22 @@ pub(crate) unsafe fn give<E: AllocEnv>(
     }
     let mut local = unit.local();
     if E::MAY_SELECT && heap.hides_front() && !weakened!("selecting_frees_ignore_the_front") {
-        local = select(heap.is_front(unit), &heap.local, local);
+        local = select(heap.lists_slots_of(unit), &heap.local, local);
     }
     // SAFETY: H1: this thread owns the unit, because `frees_to` is true. H3: the block is on no
     // list. `local` is the list of the heap if the unit is the front, because the front is hidden:
-    // a free to a front that is shown has returned (H10). Otherwise, it is that of the unit.
+    // a free to a front that is shown has returned (H10). Otherwise, it is that of the unit, or
+    // that of the heap, which has room for a guest.
     unsafe { push_and_count(env, unit, local, (block, size, reach)) };
 }
 
-/// Pushes a freed slot to `local`, the list of `unit`, and counts the free. If this lowers the
-/// `until` of `local` to zero, notes an event and looks at the unit.
+/// Pushes a freed slot of `unit` to `local`, and counts the free. If this lowers the `until` of
+/// `local` to zero, notes an event and looks at the unit.
 ///
 /// # Safety
 /// The calling thread owns the heap of `env`, and `unit` is a unit of that heap. `local` is the
-/// list of the heap if the unit is the front, and otherwise that of the unit. The contract of
-/// [`LocalFrees::push`] holds for `freed`.
+/// list of the heap if the unit is the front. Otherwise, it is that of the unit, or that of a heap
+/// with room for a guest. The contract of [`LocalFrees::push`] holds for `freed`.
 #[inline]
 pub(super) unsafe fn push_and_count<E: AllocEnv>(
     env: E,
@@ -113,19 +114,22 @@ pub(super) unsafe fn push_and_count<E: AllocEnv>(
     unsafe { local.push(block, size, reach) };
     unit.claim().touch();
     let until = local.count();
-    // The unit is not the front, or the environment keeps no count: only heaps that may select hide
-    // their fronts.
+    // The list is that of the unit, or the environment keeps no count: only heaps that may select
+    // hide their fronts.
     env.sub_live(1);
     if until == 0 {
-        supply::reclassify(env, unit);
+        if env.heap().local.until.get() == 0 {
+            env.heap().inspect_freed(env, unit);
+        } else {
+            supply::reclassify(env, unit);
+        }
     }
 }
 
 /// Frees a slot on its owner's thread without the size of the block. The caller found the unit in
-/// the map of pages. Returns `false` without freeing the slot if this free would lower a word
-/// `until` to zero: the heap's if the slot is in the front, and the unit's otherwise. The caller
-/// must then free the slot by the ordinary path, which may look at the unit. This function does not
-/// call `sub_live`, because families do not count live slots.
+/// the map of pages. Returns `false` without freeing the slot if this free would lower the `until`
+/// of its list to zero. The caller must then free the slot by the ordinary path, which may look at
+/// the unit. This function does not call `sub_live`, because families do not count live slots.
 ///
 /// Here, the address of the unit comes from several loads, so a mispredicted branch would cost at
 /// least the latency of these loads. This function therefore always selects between the words of
@@ -137,16 +141,12 @@ pub(super) unsafe fn push_and_count<E: AllocEnv>(
 /// with room for a link, and nothing uses it after a call that returns `true`.
 #[inline]
 pub(crate) unsafe fn give_known(heap: &UnitHeap, unit: UnitPtr, block: NonNull<u8>) -> bool {
-    let local = select(heap.is_front(unit), &heap.local, unit.local());
+    let is_listed = heap.is_front(unit) | (heap.hides_front() & heap.has_room());
+    let local = select(is_listed, &heap.local, unit.local());
     if local.until.get() == 1 && !weakened!("known_units_are_never_looked_at") {
-        // The ordinary path would leave the word at 1 if it does not count the free: a free to a
-        // front that is shown, or a slot of the front that takes the room of a guest.
-        if heap.local.until.get() == 1 {
-            if !heap.hides_front() {
-                heap.local.until.set(NEVER);
-            } else if !heap.is_closed_to_guests() && !weakened!("counts_of_open_heaps_stay") {
-                heap.restart_count();
-            }
+        // The ordinary path does not count a free to a front that is shown.
+        if heap.local.until.get() == 1 && !heap.hides_front() {
+            heap.local.until.set(NEVER);
         }
         return false;
     }
@@ -154,7 +154,8 @@ pub(crate) unsafe fn give_known(heap: &UnitHeap, unit: UnitPtr, block: NonNull<u
     check(heap, Some(unit), block, local.free.get());
     // SAFETY: the caller frees the slot, which is on no list yet, so nothing else uses it.
     unsafe { mark_free(block, heap.spec.stride) };
-    // SAFETY: H1: this thread owns the unit. H3: the block is one of its slots and on no list.
+    // SAFETY: H1: this thread owns the unit. H3: the block is one of its slots and on no list. If
+    // `local` is the list of the heap, the unit is the front or the list has room for a guest.
     unsafe { local.push(block, LINK, Reach::Block) };
     unit.claim().touch();
     local.count();

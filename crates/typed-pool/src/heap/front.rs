@@ -46,12 +46,12 @@ impl UnitHeap {
         self.local.free.set(unit.take_free(self.spec));
         self.cursor.set(unit.cursor().get());
         self.end.set(unit.at(self.spec.end(unit.slots())));
-        self.open_to_guests(env);
         if self.selects() == env.selects() && !weakened!("new_fronts_restart_the_count") {
             self.show_front();
         } else {
             self.set_selects(env.selects());
         }
+        self.open_to_guests(env);
     }
 
     /// Returns the number of free slots of the front: linked slots, and slots that were never used.
@@ -65,7 +65,7 @@ impl UnitHeap {
         }
         let unused = (self.end.get().addr() - cursor.addr()) / self.spec.stride.max(1);
         let own = linked(self.local.free.get()).count() - self.guests();
-        unused + own + linked(self.behind.get()).count() + aside
+        unused + own + linked(self.first_behind()).count() + aside
     }
 
     /// Returns the front if it is set aside.

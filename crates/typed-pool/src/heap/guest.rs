@@ -43,18 +43,38 @@ const LARGEST_UNIT: usize = 64 << 10;
 /// The divisor that defines sparse units: less than 1/`SPARSE` of their slots are live.
 const SPARSE: usize = 4;
 
+/// The value of `behind` of a heap that hosts and has no slot there.
+const NOTHING: *mut u8 = ptr::without_provenance_mut(1);
+
 impl UnitHeap {
-    /// Returns whether the fast path of a free may push a slot to a unit with this owner word: the
-    /// word is the address of this heap, without a tag, and the heap is closed to guests.
+    /// Returns whether a slot of `unit` joins the list of the heap when it is freed while the front
+    /// is hidden: the unit is the front, or the list has room for a guest.
     #[inline]
-    pub(crate) fn frees_to(&self, owner: *const ()) -> bool {
-        self.direct.get() == owner
+    pub(super) fn lists_slots_of(&self, unit: UnitPtr) -> bool {
+        self.is_front(unit) | self.has_room()
     }
 
-    /// Returns whether the heap is closed to guests. A new heap is open.
+    /// Returns whether the heap hosts and its list has room for a guest.
     #[inline]
-    pub(crate) fn is_closed_to_guests(&self) -> bool {
-        !self.direct.get().is_null()
+    pub(super) fn has_room(&self) -> bool {
+        if weakened!("heaps_have_no_room") {
+            return false;
+        }
+        let is_empty = self.local.free.get().is_null() || weakened!("guests_of_any_number");
+        !self.behind.get().is_null() & is_empty
+    }
+
+    /// Returns whether the heap is open to guests.
+    #[inline]
+    pub(crate) fn is_open_to_guests(&self) -> bool {
+        self.is_open.get()
+    }
+
+    /// Returns the first slot in `behind`, or null. Only the owner may call this.
+    #[inline]
+    pub(super) fn first_behind(&self) -> *mut u8 {
+        let first = self.behind.get();
+        if first == NOTHING { ptr::null_mut() } else { first }
     }
 
     /// Returns whether the heap hosts, and may therefore have a guest. Any thread may call this
@@ -65,20 +85,43 @@ impl UnitHeap {
 
     fn close_to_guests(&self) {
         self.behind.set(ptr::null_mut());
-        self.direct.set(ptr::from_ref(self).cast());
+        self.is_open.set(false);
     }
 
-    /// Opens the heap to guests after a unit became the front, if the heap may host, its units have
-    /// at most [`LARGEST_UNIT`] bytes, and no pause covers this front. If the front has slots that
-    /// were never used, the heap stays closed, because the program does not need the free slots of
-    /// other units yet.
+    /// Begins to host after a unit became the front, or opens the heap to guests if its frees can
+    /// only branch. Does so only if the heap may host, its units have at most [`LARGEST_UNIT`]
+    /// bytes, and no pause covers this front.
+    ///
+    /// A heap whose frees may select hosts only while they do. A heap whose frees can only branch
+    /// stays closed if the front has slots that were never used, because the program does not need
+    /// the free slots of other units yet.
     #[inline]
     pub(super) fn open_to_guests<E: PoolEnv>(&self, env: E) {
-        let is_used_up = self.cursor.get() == self.end.get();
+        let wants = if E::MAY_SELECT { self.selects() } else { self.cursor.get() == self.end.get() };
         let is_small = self.spec.unit <= LARGEST_UNIT || weakened!("guests_of_any_size");
-        if is_used_up && is_small && env.may_host() && self.guests.begins() {
-            self.direct.set(ptr::null());
+        if !(wants && is_small && env.may_host() && self.guests.begins()) {
+            return;
         }
+        if E::MAY_SELECT {
+            self.host_behind(self.local.free.get());
+        } else {
+            self.is_open.set(true);
+        }
+    }
+
+    /// Moves all slots behind `first`, the first slot of the free list, to `behind`. `first` may be
+    /// null.
+    fn host_behind(&self, first: *mut u8) {
+        let mut second = ptr::null_mut();
+        if !first.is_null() {
+            // SAFETY: H1: the caller owns the heap. H3: linked slots are free.
+            second = unsafe { link_of(first) };
+            // SAFETY: H1: the caller owns the heap. H3: the slot is free, and the slots behind it
+            // are about to become another list.
+            unsafe { write_link(first, ptr::null_mut()) };
+        }
+        let has_slots = !second.is_null() || weakened!("fronts_without_free_slots_host_no_guest");
+        self.behind.set(if has_slots { second } else { NOTHING });
     }
 
     /// Makes room for a guest in the free list. A heap that is open and does not host begins to
@@ -88,10 +131,10 @@ impl UnitHeap {
     pub(super) fn makes_room<E: PoolEnv>(&self, env: E) -> bool {
         let first = self.local.free.get();
         if self.is_hosting() {
-            return first.is_null() || weakened!("guests_of_any_number");
+            return self.has_room();
         }
         // If the free list is empty, `behind` would stay null, as in a heap that does not host.
-        if self.is_closed_to_guests() || first.is_null() || !env.may_host() {
+        if first.is_null() || !self.is_open.get() || !env.may_host() {
             return false;
         }
         self.behind.set(first);
@@ -101,7 +144,7 @@ impl UnitHeap {
 
     /// Inspects a unit. If the unit is sparse, closes the heap for a long pause. The front is never
     /// sparse, because the heap does not know how many of its slots are live. Also closes the heap
-    /// if it may no longer host, because its family now has a limit.
+    /// if it may no longer host, because its family now has a limit. Otherwise, hosting pays.
     pub(super) fn close_if_sparse<E: PoolEnv>(&self, env: E, unit: UnitPtr) {
         self.guests.inspected();
         let is_sparse = !self.is_front(unit) && unit.live() < unit.slots() / SPARSE;
@@ -110,24 +153,27 @@ impl UnitHeap {
             self.dismiss_guest(env);
         } else if !env.may_host() {
             self.dismiss_guest(env);
+        } else if self.is_hosting() {
+            self.guests.succeed();
         }
     }
 
     /// Handles a miss: moves `first`, the first slot in `behind`, to the empty free list. If guests
-    /// do not pay, moves all slots and closes the heap. If `first` is the only slot, closes the
-    /// heap without a pause.
+    /// do not pay, moves all slots and closes the heap. If `first` is the only slot, a heap whose
+    /// frees branch closes without a pause.
     pub(super) fn move_from_behind(&self, first: *mut u8) {
         self.local.free.set(first);
+        self.restart_count();
         // SAFETY: H1: the caller owns the heap. H3: the slots in `behind` are free.
-        let second = unsafe { link_of(first) };
-        if second.is_null() || !self.guests.misses() {
+        let is_last = unsafe { link_of(first) }.is_null();
+        if is_last && !self.selects() || !self.guests.misses() {
             self.close_to_guests();
             return;
         }
-        // SAFETY: H1: the caller owns the heap. H3: the slot is free, and was just taken off its
-        // list.
-        unsafe { write_link(first, ptr::null_mut()) };
-        self.behind.set(second);
+        self.host_behind(first);
+        if self.selects() && self.guests.is_inspection_due() {
+            self.inspect_next();
+        }
     }
 
     /// Returns the guest, if there is one. Only the owner may call this.
@@ -166,7 +212,7 @@ impl UnitHeap {
     #[cold]
     #[inline(never)]
     fn dismiss<E: PoolEnv>(&self, env: E) {
-        let (mut all, mut guest) = (self.behind.get(), None);
+        let (mut all, mut guest) = (self.first_behind(), None);
         if weakened!("slots_behind_are_lost") {
             all = ptr::null_mut();
         }

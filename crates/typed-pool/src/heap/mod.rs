@@ -105,15 +105,13 @@ pub(crate) struct UnitHeap {
     /// The unit with which a free compares its own first: the front, or an address that no unit
     /// has, if frees select (`shown_front`).
     shown: Cell<*mut Unit>,
-    /// The owner word of the units to which the fast path of a free may push a slot: the address of
-    /// this heap, or null while the heap is open to guests, as a new heap is. A `TypedPool` may
-    /// move and has one owner, so it only compares this word with null.
-    direct: Cell<*const ()>,
+    /// While the heap hosts, the slots of the front that allocations take after the guest: a list,
+    /// or a marker that there are none. Otherwise null.
+    behind: OwnerPtr<u8>,
+    /// Whether the heap is open to guests. A heap whose frees may select is never open.
+    is_open: Cell<bool>,
     spec: UnitSpec,
     // The words of the slow path.
-    /// While the heap hosts, the list of the front's slots that were freed before the first guest.
-    /// Otherwise null.
-    behind: OwnerPtr<u8>,
     guests: GuestCredit,
     scope_of_front: Cell<FrontScope>,
     /// The largest number of units, up to 255, that the heap had when a scope was dropped. A trim
@@ -149,9 +147,9 @@ impl UnitHeap {
                 end: Cell::new(ptr::null_mut()),
                 front: Cell::new(ptr::null_mut()),
                 shown: Cell::new(ptr::null_mut()),
-                direct: Cell::new(ptr::null()),
-                spec,
                 behind: OwnerPtr::null(),
+                is_open: Cell::new(false),
+                spec,
                 guests: GuestCredit::new(),
                 scope_of_front: Cell::new(FrontScope::Own),
                 full: Cell::new(ptr::null_mut()),
@@ -283,8 +281,8 @@ pub(crate) unsafe trait PoolEnv: Copy {
     /// keeps that count.
     #[inline]
     fn sub_live(&self, _slots: usize) {}
-    /// Returns whether the fast path of a free may push a slot to `unit`: the unit belongs to this
-    /// heap and is neither abandoned nor counted, and the heap is closed to guests.
+    /// Returns whether the fast path of a free may push a slot of `unit`: the unit belongs to this
+    /// heap and is neither abandoned nor counted, and the heap is not open to guests.
     fn frees_to(&self, unit: UnitPtr) -> bool;
     /// Whether frees may select their list without a branch ([`selection`]). The frees of a
     /// `TypedPool` always branch, because only those to other units than the front count.
@@ -336,7 +334,7 @@ pub(crate) trait AllocEnv: PoolEnv {
     fn visit(self) {}
     /// Frees empty units, also those of other heaps, before a request is refused.
     fn last_resort(self);
-    /// Frees a slot that the fast path must not push to its unit ([`PoolEnv::frees_to`]).
+    /// Frees a slot that the fast path must not push ([`PoolEnv::frees_to`]).
     ///
     /// # Safety
     /// `block` is a live slot of `unit`, for a value of `freed.0` bytes, and `freed.1` is the reach

@@ -7,17 +7,19 @@
 //!
 //! All heaps of a record branch, or all select, because the first comparison of a free would be
 //! unpredictable in a mixture. A record starts a *trial* of selecting after a number of events. An
-//! *event* is a local free that lowers an `until` to zero, that of a unit or that of a heap that
-//! selects, or an inspection of a heap that is open to guests. While the record selects, its heaps
-//! count the frees to their fronts, so they know where their frees since the last event went
-//! ([`RecentFrees`]). A heap that is open to guests does not count the slots that take the room of
-//! a guest. Instead, each inspection takes the unit of one free as a sample. If the frees before
+//! *event* is a local free that lowers the `until` of a unit to zero, or an inspection. While the
+//! record selects, its heaps count the frees to their lists, that is, those to their fronts and
+//! those of guests. After [`LISTED_FREES`] of them, a heap inspects the unit of the last one as a
+//! sample. [`RecentFrees`] is what a heap knows about its frees at an event. If the frees before
 //! most events were predictable, the record branches again, and waits longer for its next trial.
 
 use core::cell::Cell;
 
-/// The number of frees to the front after which a heap that selects notes an event.
-pub(super) const FRONT_FREES: usize = if SHORT { 8 } else { 1_024 };
+/// The number of frees to the list of a heap that selects after which the heap inspects a unit. The
+/// number is odd, so that inspections sample both kinds of frees if every second free is to the
+/// front.
+pub(super) const LISTED_FREES: usize = if SHORT { 9 } else { 1_023 };
+const _: () = assert!(LISTED_FREES % 2 == 1);
 
 /// The number of events after which a record starts its first trial.
 const TRIAL: usize = if SHORT { 4 } else { 128 };
@@ -29,9 +31,8 @@ const SUCCESS: usize = if SHORT { 16 } else { 256 };
 const MOST_PAUSE: usize = 1 << 20;
 /// The number by which an event with predictable frees lowers the score.
 const LOSS: usize = 2;
-/// The number of events for which an inspection counts, unless it found the front. About 4,000
-/// slots took the room of a guest before it, whereas the `until` of a unit may become zero after 8
-/// frees.
+/// The number of events for which an inspection counts, unless it found the front. About 1,000
+/// frees or more came before it, whereas the `until` of a unit may become zero after 8.
 const INSPECTION_WEIGHT: usize = 8;
 
 /// Unit tests and Miri make few frees, so the numbers are small there.
@@ -40,12 +41,12 @@ const SHORT: bool = cfg!(any(test, miri));
 /// Where the frees of a heap since its last event went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecentFrees {
-    /// Many were to the front: their count reached zero before the `until` of another unit did, or
-    /// an inspection found the front.
+    /// An inspection found the front.
     ToFront,
-    /// No free to the front was counted.
+    /// None was to the front or of a guest, and the `until` of a unit became zero.
     OneRun,
-    /// Some were to the front and some to other units, or the heap does not select.
+    /// Some were to the front or of guests and some to other units, or the heap does not select.
+    /// The `until` of a unit became zero.
     Mixed,
     /// An inspection found another unit than the front. Selecting then pays even if none of the
     /// frees are to the front, because a guest costs the same in both cases.

@@ -7,12 +7,11 @@
 //!   selecting    shown --> HIDDEN      no free ends there; it later selects one of the two lists
 //! ```
 //!
-//! In a heap that is open to guests, a free with a hidden front takes the path of a guest
-//! (`UnitHeap::host_or_give`). The invariant is H10.
+//! The invariant is H10.
 
 use core::ptr;
 
-use super::selection::{FRONT_FREES, RecentFrees};
+use super::selection::{LISTED_FREES, RecentFrees};
 use super::{PoolEnv, UnitHeap};
 use crate::local_frees::NEVER;
 use crate::unit::{Unit, UnitPtr};
@@ -30,7 +29,7 @@ impl UnitHeap {
     /// Returns whether the frees of this heap select.
     #[inline]
     pub(crate) fn selects(&self) -> bool {
-        self.local.until.get() <= FRONT_FREES
+        self.local.until.get() <= LISTED_FREES
     }
 
     /// Returns whether frees compare their unit with [`HIDDEN`] in place of the front.
@@ -39,10 +38,12 @@ impl UnitHeap {
         self.shown.get() == HIDDEN
     }
 
-    /// Sets whether the frees of this heap select, and restarts the count of frees to the front.
+    /// Sets whether the frees of this heap select, and restarts the count of frees to its list. A
+    /// heap that hosts adds no guest while its frees branch, and closes at the latest with its next
+    /// front.
     pub(crate) fn set_selects(&self, selects: bool) {
         self.owned.write();
-        self.local.until.set(if selects { FRONT_FREES } else { NEVER });
+        self.local.until.set(if selects { LISTED_FREES } else { NEVER });
         self.show_front();
     }
 
@@ -59,25 +60,27 @@ impl UnitHeap {
         env.note_frees(if self.is_front(unit) { RecentFrees::ToFront } else { RecentFrees::Inspected });
     }
 
-    /// Restarts the count of frees to the front, if the heap selects. Returns `until` as it was.
+    /// Restarts the count of frees to the list of this heap, if the heap selects. Each of these
+    /// frees has earned a credit. Returns the number of these frees.
     #[inline]
     pub(super) fn restart_count(&self) -> usize {
-        let counted = self.local.until.get();
-        if counted < FRONT_FREES {
-            self.local.until.set(FRONT_FREES);
+        let freed = LISTED_FREES.saturating_sub(self.local.until.get());
+        if freed != 0 {
+            self.local.until.set(LISTED_FREES);
+            self.guests.earn(freed);
         }
-        counted
+        freed
     }
 
-    /// Notes an event of this heap, with the kind of its frees since the last one. `unit` is the
-    /// front, or the unit whose `until` has reached zero.
+    /// Makes the next free to the list of this heap inspect its unit. The heap must select.
+    pub(super) fn inspect_next(&self) {
+        self.local.until.set(1);
+    }
+
+    /// Notes that the `until` of a unit has become zero, as an event.
     #[inline]
-    pub(super) fn note_frees<E: PoolEnv>(&self, env: E, unit: UnitPtr) {
-        let counted = self.restart_count();
-        env.note_frees(match counted {
-            _ if self.is_front(unit) => RecentFrees::ToFront,
-            FRONT_FREES => RecentFrees::OneRun,
-            _ => RecentFrees::Mixed,
-        });
+    pub(super) fn note_frees<E: PoolEnv>(&self, env: E) {
+        let is_one_run = self.selects() && self.restart_count() == 0;
+        env.note_frees(if is_one_run { RecentFrees::OneRun } else { RecentFrees::Mixed });
     }
 }

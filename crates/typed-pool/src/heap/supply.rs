@@ -34,16 +34,12 @@ pub(super) fn acquire_under<E: PoolEnv>(env: E, limit: Limit, slots: usize) -> R
     Ok(unit)
 }
 
-/// Handles a unit after a local free lowered its `until` to zero, or that of the heap if the unit
-/// is the front. Notes an event. Then, unless the unit is the front, queues it if it has live
-/// slots, and otherwise keeps or frees it.
+/// Handles a unit after a local free lowered its `until` to zero: notes an event, queues the unit
+/// if it has live slots, and otherwise keeps or frees it.
 #[cold]
 #[inline(never)]
 pub(super) fn reclassify<E: PoolEnv>(env: E, unit: UnitPtr) {
-    env.heap().note_frees(env, unit);
-    if env.heap().is_front(unit) {
-        return;
-    }
+    env.heap().note_frees(env);
     let live = unit.live();
     if live == 0 {
         keep_or_free(env, unit, Emptied::Locally);

@@ -86,7 +86,7 @@ unsafe impl<T, A: Allocator> PoolEnv for &TypedPool<T, A> {
 
     #[inline]
     fn frees_to(&self, _: UnitPtr) -> bool {
-        self.heap.is_closed_to_guests()
+        !self.heap.is_open_to_guests()
     }
 
     fn book_mail(self) {}

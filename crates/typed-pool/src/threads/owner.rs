@@ -162,7 +162,7 @@ unsafe impl PoolEnv for HeapOwner<'_> {
 
     #[inline]
     fn frees_to(&self, unit: UnitPtr) -> bool {
-        self.heap.heap.frees_to(unit.owner_word().get().cast_const())
+        unit.is_owned_by(ptr::from_ref(self.heap).cast())
     }
 
     #[inline]

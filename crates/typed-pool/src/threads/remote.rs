@@ -14,7 +14,7 @@ use super::state::{PoolRecord, ThreadHeap};
 use super::table::Heaps;
 use super::visit::visit;
 use crate::geometry::{UNIT_MAX, UNIT_MIN};
-use crate::heap::{self, AllocEnv, PoolEnv};
+use crate::heap::{self, AllocEnv};
 use crate::local_frees::Reach;
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{Unit, UnitPtr};
@@ -45,13 +45,7 @@ impl AllocEnv for HeapOwner<'_> {
         }
     }
 
-    #[inline(never)]
-    unsafe fn give_back(self, unit: UnitPtr, block: NonNull<u8>, freed: (usize, Reach)) {
-        if unit.is_owned_by(ptr::from_ref(self.thread_heap()).cast()) {
-            // SAFETY: H1: the owner word names this heap, whose record this thread holds. The rest
-            // of the contract is that of `give_back`.
-            return unsafe { self.heap().host_or_give(self, unit, block, freed) };
-        }
+    unsafe fn give_back(self, unit: UnitPtr, block: NonNull<u8>, _: (usize, Reach)) {
         // SAFETY: the caller frees a live slot of this unit, which belongs to a heap of a table.
         unsafe { give_to_owner(unit, block) };
     }

@@ -2,14 +2,14 @@
 #![expect(unreachable_pub, reason = "the methods of an allocator that the macro declares are public")]
 
 use core::alloc::Layout;
-use core::{mem, ptr};
+use core::ptr;
 use std::thread;
 use std_alloc::vec::Vec;
 
 use allocator_api2::vec::Vec as PoolVec;
 use ephemera_testkit::suite::take_turn;
 
-use super::owner::{HeapOwner, apply_selection};
+use super::owner::HeapOwner;
 use super::this_thread;
 use crate::alloc::class_of;
 use crate::heap::PoolEnv;
@@ -188,6 +188,29 @@ fn hosting_with_hidden_front() -> Vec<Value> {
 }
 
 #[test]
+fn a_heap_that_selects_hosts_although_its_front_has_slots_that_were_never_used() {
+    take_turn();
+    start_selecting();
+    let mut values: Vec<_> = (0..VALUES).map(|_| value(0)).collect();
+    if !selects() {
+        start_selecting();
+    }
+    let heap = &owner_of(WORDS[0]).thread_heap().heap;
+    // Fill the front, so that the heap takes a new one.
+    let front = heap.live_in_front();
+    while heap.live_in_front() >= front {
+        values.push(value(0));
+    }
+    let freed = values[0].as_ptr();
+    check_and_drop(values.swap_remove(0));
+    assert_eq!(heap.guests(), 1);
+    values.push(value(0));
+    assert_eq!(values.last().expect("a value").as_ptr(), freed);
+    drop(values);
+    SelectingPool.trim();
+}
+
+#[test]
 fn slots_of_a_hidden_front_return_to_the_heap_although_it_hosts() {
     take_turn();
     let mut values = hosting_with_hidden_front();
@@ -203,15 +226,16 @@ fn slots_of_a_hidden_front_return_to_the_heap_although_it_hosts() {
 }
 
 #[test]
-fn a_thread_whose_heap_hosts_selects_after_inspections() {
+fn a_thread_whose_slots_all_find_room_for_a_guest_continues_to_select() {
     take_turn();
     let mut values = hosting_with_hidden_front();
-    let data = this_thread::record().expect("the thread has a record").data();
-    assert!(data.selection.reset());
-    apply_selection(data);
-    // Each free finds room for a guest, so no `until` becomes zero.
+    // Each allocation takes the slot that was freed before, so no `until` of a unit becomes zero.
     for round in 0..ROUNDS {
-        check_and_drop(mem::replace(&mut values[round % VALUES], value(0)));
+        let at = round % VALUES;
+        let freed = values[at].as_ptr();
+        check_and_drop(values.swap_remove(at));
+        values.push(value(0));
+        assert!(round < ROUNDS / 2 || values[VALUES - 1].as_ptr() == freed);
     }
     assert!(selects());
     drop(values);
