@@ -22,7 +22,7 @@ pub(crate) struct LocalFrees {
     /// The first of the linked free slots, or null.
     pub(crate) free: Cell<*mut u8>,
     /// The number of frees after which the slow path looks at the unit. In a heap whose frees
-    /// select, this is the number of frees to the front before the next event
+    /// select, this is the number of frees to its list before the next inspection
     /// (`heap/selection.rs`). In any other heap, it is [`NEVER`], minus frees without a size.
     pub(crate) until: OwnerUsize,
 }

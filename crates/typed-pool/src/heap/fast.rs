@@ -1,6 +1,8 @@
 //! The fast paths of allocations and frees. They are inlined into the program. `cargo xtask bench
 //! --icount` counts their instructions.
 
+#[cfg(debug_assertions)]
+use core::ptr;
 use core::ptr::NonNull;
 
 use ephemera_prim::poison::{poison, unpoison};
@@ -8,6 +10,7 @@ use ephemera_prim::prefetch;
 use ephemera_prim::raw::{base_addr, header_of};
 use ephemera_prim::select::select;
 
+use super::shown_front::{HIDDEN, HOSTING};
 use super::{AllocEnv, UnitHeap, supply};
 use crate::local_frees::{LINK, LocalFrees, NEVER, Reach, link_of};
 use crate::unit::{Unit, UnitPtr};
@@ -64,9 +67,10 @@ pub(crate) unsafe fn give<E: AllocEnv>(
     let heap = env.heap();
     // SAFETY: the caller frees the slot, which is on no list yet, so nothing else uses it.
     unsafe { mark_free(block, size) };
-    if base_addr(block, unit_size) == heap.shown.get().addr() {
+    let shown = heap.shown.get();
+    if base_addr(block, unit_size) == shown.addr() {
         #[cfg(debug_assertions)]
-        check(heap, heap.front(), block, heap.local.free.get());
+        check(heap, heap.front(), block);
         // SAFETY: H1: this thread owns the front. H3: the block is one of its slots and on no list.
         unsafe { heap.local.push(block, size, reach) };
         return;
@@ -83,8 +87,11 @@ pub(crate) unsafe fn give<E: AllocEnv>(
         return;
     }
     let mut local = unit.local();
-    if E::MAY_SELECT && heap.hides_front() && !weakened!("selecting_frees_ignore_the_front") {
-        local = select(heap.lists_slots_of(unit), &heap.local, local);
+    if E::MAY_SELECT && shown == HOSTING && !weakened!("selecting_frees_ignore_the_front") {
+        local = select(heap.is_front(unit) | heap.has_room(), &heap.local, local);
+    } else if E::MAY_SELECT && shown == HIDDEN && !weakened!("selecting_frees_ignore_the_front") {
+        // Here, the address of the list does not depend on the link that the last allocation read.
+        local = select(heap.is_front(unit), &heap.local, local);
     }
     // SAFETY: H1: this thread owns the unit, because `frees_to` is true. H3: the block is on no
     // list. `local` is the list of the heap if the unit is the front, because the front is hidden:
@@ -109,7 +116,7 @@ pub(super) unsafe fn push_and_count<E: AllocEnv>(
 ) {
     let (block, size, reach) = freed;
     #[cfg(debug_assertions)]
-    check(env.heap(), Some(unit), block, local.free.get());
+    check(env.heap(), Some(unit), block);
     // SAFETY: this function has the same contract.
     unsafe { local.push(block, size, reach) };
     unit.claim().touch();
@@ -118,11 +125,7 @@ pub(super) unsafe fn push_and_count<E: AllocEnv>(
     // hide their fronts.
     env.sub_live(1);
     if until == 0 {
-        if env.heap().local.until.get() == 0 {
-            env.heap().inspect_freed(env, unit);
-        } else {
-            supply::reclassify(env, unit);
-        }
+        supply::reclassify(env, unit);
     }
 }
 
@@ -141,8 +144,8 @@ pub(super) unsafe fn push_and_count<E: AllocEnv>(
 /// with room for a link, and nothing uses it after a call that returns `true`.
 #[inline]
 pub(crate) unsafe fn give_known(heap: &UnitHeap, unit: UnitPtr, block: NonNull<u8>) -> bool {
-    let is_listed = heap.is_front(unit) | (heap.hides_front() & heap.has_room());
-    let local = select(is_listed, &heap.local, unit.local());
+    let hosts = heap.shown.get() == HOSTING;
+    let local = select(heap.is_front(unit) | (hosts & heap.has_room()), &heap.local, unit.local());
     if local.until.get() == 1 && !weakened!("known_units_are_never_looked_at") {
         // The ordinary path does not count a free to a front that is shown.
         if heap.local.until.get() == 1 && !heap.hides_front() {
@@ -151,7 +154,7 @@ pub(crate) unsafe fn give_known(heap: &UnitHeap, unit: UnitPtr, block: NonNull<u
         return false;
     }
     #[cfg(debug_assertions)]
-    check(heap, Some(unit), block, local.free.get());
+    check(heap, Some(unit), block);
     // SAFETY: the caller frees the slot, which is on no list yet, so nothing else uses it.
     unsafe { mark_free(block, heap.spec.stride) };
     // SAFETY: H1: this thread owns the unit. H3: the block is one of its slots and on no list. If
@@ -176,14 +179,16 @@ pub(crate) unsafe fn mark_free(block: NonNull<u8>, size: usize) {
     }
 }
 
-/// Aborts if `block` is not a slot of `unit`, or if it is `freed`, the slot that was freed last.
+/// Aborts if `block` is not a slot of `unit`, or if it is the slot of the unit or of the heap that
+/// was freed last.
 #[cfg(debug_assertions)]
-pub(super) fn check(heap: &UnitHeap, unit: Option<UnitPtr>, block: NonNull<u8>, freed: *mut u8) {
+pub(super) fn check(heap: &UnitHeap, unit: Option<UnitPtr>, block: NonNull<u8>) {
+    let freed = [heap.local.free.get(), unit.map_or(ptr::null_mut(), |unit| unit.free().get())];
     let (spec, slots) = (heap.spec, unit.map_or(0, UnitPtr::slots));
     let (offset, first) = (block.addr().get() % spec.unit, spec.first(slots));
     ephemera_prim::invariant!(
         (first..spec.end(slots)).contains(&offset) && (offset - first) % spec.stride == 0,
         "the freed pointer is not a slot of this pool"
     );
-    ephemera_prim::invariant!(freed != block.as_ptr(), "a slot is freed twice");
+    ephemera_prim::invariant!(!freed.contains(&block.as_ptr()), "a slot is freed twice");
 }

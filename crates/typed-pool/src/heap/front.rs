@@ -45,7 +45,7 @@ impl UnitHeap {
         self.front.set(unit.as_ptr());
         self.local.free.set(unit.take_free(self.spec));
         self.cursor.set(unit.cursor().get());
-        self.end.set(unit.at(self.spec.end(unit.slots())));
+        self.end.set(self.end_of_front());
         if self.selects() == env.selects() && !weakened!("new_fronts_restart_the_count") {
             self.show_front();
         } else {
@@ -63,9 +63,14 @@ impl UnitHeap {
             cursor = unit.cursor().get();
             aside = linked(unit.free().get()).count();
         }
-        let unused = (self.end.get().addr() - cursor.addr()) / self.spec.stride.max(1);
+        let unused = (self.end_of_front().addr() - cursor.addr()) / self.spec.stride.max(1);
         let own = linked(self.local.free.get()).count() - self.guests();
         unused + own + linked(self.first_behind()).count() + aside
+    }
+
+    /// Returns the end of the last slot of the front, or null if there is no front.
+    pub(super) fn end_of_front(&self) -> *mut u8 {
+        self.front().map_or(ptr::null_mut(), |unit| unit.at(self.spec.end(unit.slots())))
     }
 
     /// Returns the front if it is set aside.
@@ -77,7 +82,7 @@ impl UnitHeap {
     /// Returns the size of the front in bytes.
     #[inline]
     fn front_bytes(&self, front: UnitPtr) -> usize {
-        self.end.get().addr() - front.as_ptr().addr()
+        self.end_of_front().addr() - front.as_ptr().addr()
     }
 
     /// Sets the front aside, unless it is aside already or has more than `most` bytes. Returns the

@@ -2,12 +2,12 @@
 //!
 //! A program that replaces blocks frees a block and then allocates one of the same class. The freed
 //! slot is in the caches of the core, but its unit is often not the front, and the slots of the
-//! front were freed long ago. A heap that is *open* to guests may therefore *host* the freed slot:
-//! it moves the free list of the front to `behind`, and pushes the guest to the list from which
-//! allocations pop. A heap that is *closed* returns each such slot to its unit.
+//! front were freed long ago. A heap may therefore *host* the freed slot: it moves the free list of
+//! the front to `behind`, and pushes the guest to the list from which allocations pop. A heap that
+//! does not host returns each such slot to its unit.
 //!
 //! ```text
-//!   open                free --> f1 --> f2 --> null     behind: null     slots of the front
+//!   at first            free --> f1 --> f2 --> null     behind: null     slots of the front
 //!   a free of g         free --> g --> null             behind --> f1 --> f2
 //!   an allocation: g    free --> null                   behind --> f1 --> f2
 //!   a free of h         free --> h --> null             behind --> f1 --> f2
@@ -17,10 +17,18 @@
 //! an empty list. The list may also contain slots of the front. A guest's unit counts the guest as
 //! live.
 //!
-//! `install` may open a heap. `give_up_front`, `take_scraped` and `trim_keeping` dismiss the guest
-//! before the front changes or is set aside, without a call to the backing allocator between the
-//! two steps. `host` has the frees and allocations of an open heap. The invariants are H3, H5, H8
-//! and H9.
+//! Two kinds of heap host:
+//!
+//! * A heap whose frees may select hosts while they do (`selection`). It begins when a unit becomes
+//!   the front, and its frees ask for room without a branch. The front's free slots move to
+//!   `behind`, except for one.
+//! * The heap of a `TypedPool`, whose frees can only branch, is *open* to guests while its front has
+//!   no slot that was never used. A free to another unit then takes a path of its own (`host`), and
+//!   the heap begins to host if the front has a linked free slot.
+//!
+//! `give_up_front`, `take_scraped` and `trim_keeping` dismiss the guest before the front changes or
+//! is set aside, without a call to the backing allocator between the two steps. The invariants are
+//! H3, H5, H8 and H9.
 //!
 //! Guests *pay* only if an allocation of the same class usually follows a free. They do harm if
 //! most units are sparse: a heap that reuses the slots of sparse units keeps these units from
@@ -47,21 +55,13 @@ const SPARSE: usize = 4;
 const NOTHING: *mut u8 = ptr::without_provenance_mut(1);
 
 impl UnitHeap {
-    /// Returns whether a slot of `unit` joins the list of the heap when it is freed while the front
-    /// is hidden: the unit is the front, or the list has room for a guest.
-    #[inline]
-    pub(super) fn lists_slots_of(&self, unit: UnitPtr) -> bool {
-        self.is_front(unit) | self.has_room()
-    }
-
-    /// Returns whether the heap hosts and its list has room for a guest.
+    /// Returns whether the free list of a heap that hosts has room for a guest.
     #[inline]
     pub(super) fn has_room(&self) -> bool {
         if weakened!("heaps_have_no_room") {
             return false;
         }
-        let is_empty = self.local.free.get().is_null() || weakened!("guests_of_any_number");
-        !self.behind.get().is_null() & is_empty
+        self.local.free.get().is_null() || weakened!("guests_of_any_number")
     }
 
     /// Returns whether the heap is open to guests.
@@ -83,49 +83,60 @@ impl UnitHeap {
         !self.behind.get().is_null()
     }
 
+    /// Closes the heap. The caller has moved the slots in `behind` to the free list.
     fn close_to_guests(&self) {
-        self.behind.set(ptr::null_mut());
+        if self.is_hosting() {
+            self.end.set(self.end_of_front());
+            self.behind.set(ptr::null_mut());
+            self.show_front();
+        }
         self.is_open.set(false);
     }
 
-    /// Begins to host after a unit became the front, or opens the heap to guests if its frees can
-    /// only branch. Does so only if the heap may host, its units have at most [`LARGEST_UNIT`]
-    /// bytes, and no pause covers this front.
+    /// Begins to host, or opens the heap to guests if its frees can only branch. Does so only if the
+    /// heap may host, its units have at most [`LARGEST_UNIT`] bytes, and no pause covers this front.
+    /// The caller has changed the front, or whether the heap selects.
     ///
     /// A heap whose frees may select hosts only while they do. A heap whose frees can only branch
     /// stays closed if the front has slots that were never used, because the program does not need
     /// the free slots of other units yet.
     #[inline]
-    pub(super) fn open_to_guests<E: PoolEnv>(&self, env: E) {
+    pub(crate) fn open_to_guests<E: PoolEnv>(&self, env: E) {
         let wants = if E::MAY_SELECT { self.selects() } else { self.cursor.get() == self.end.get() };
         let is_small = self.spec.unit <= LARGEST_UNIT || weakened!("guests_of_any_size");
-        if !(wants && is_small && env.may_host() && self.guests.begins()) {
+        let may_begin = wants && is_small && self.has_front() && !self.is_hosting();
+        if !(may_begin && env.may_host() && self.guests.begins()) {
             return;
         }
         if E::MAY_SELECT {
-            self.host_behind(self.local.free.get());
+            self.leave_one(self.local.free.get());
         } else {
             self.is_open.set(true);
         }
     }
 
-    /// Moves all slots behind `first`, the first slot of the free list, to `behind`. `first` may be
-    /// null.
-    fn host_behind(&self, first: *mut u8) {
-        let mut second = ptr::null_mut();
-        if !first.is_null() {
+    /// Leaves at most one free slot of the front to allocations, so that each later allocation that
+    /// finds no guest misses: hides all slots behind `first`, the first slot of the free list, and
+    /// all slots that were never used, except for one of these if `first` is null.
+    fn leave_one(&self, first: *mut u8) {
+        let (mut second, mut end) = (ptr::null_mut(), self.cursor.get());
+        if first.is_null() && end != self.end_of_front() {
+            end = end.wrapping_add(self.spec.stride);
+        } else if !first.is_null() {
             // SAFETY: H1: the caller owns the heap. H3: linked slots are free.
             second = unsafe { link_of(first) };
             // SAFETY: H1: the caller owns the heap. H3: the slot is free, and the slots behind it
             // are about to become another list.
             unsafe { write_link(first, ptr::null_mut()) };
         }
-        let has_slots = !second.is_null() || weakened!("fronts_without_free_slots_host_no_guest");
-        self.behind.set(if has_slots { second } else { NOTHING });
+        self.local.free.set(first);
+        self.end.set(end);
+        let hosts = !second.is_null() || weakened!("fronts_without_free_slots_host_no_guest");
+        self.behind.set(if hosts { second } else { NOTHING });
+        self.show_front();
     }
 
-    /// Makes room for a guest in the free list. A heap that is open and does not host begins to
-    /// host. Returns `false` if the heap cannot host another guest now: the slot must then return
+    /// Makes room for a guest in the free list. An open heap that does not host begins to host. Returns `false` if the heap cannot host another guest now: the slot must then return
     /// to its unit.
     #[inline]
     pub(super) fn makes_room<E: PoolEnv>(&self, env: E) -> bool {
@@ -158,22 +169,29 @@ impl UnitHeap {
         }
     }
 
-    /// Handles a miss: moves `first`, the first slot in `behind`, to the empty free list. If guests
-    /// do not pay, moves all slots and closes the heap. If `first` is the only slot, a heap whose
-    /// frees branch closes without a pause.
-    pub(super) fn move_from_behind(&self, first: *mut u8) {
-        self.local.free.set(first);
+    /// Handles a miss: leaves another slot of the front to allocations. If guests do not pay, leaves
+    /// all slots and closes the heap. If the slot is the last one, a heap whose frees can only
+    /// branch closes without a pause. Returns `false` if the front has no free slot. The free list
+    /// must be empty.
+    pub(super) fn miss(&self) -> bool {
+        let first = self.first_behind();
+        let has_unused = self.cursor.get() != self.end_of_front();
+        if first.is_null() && !has_unused {
+            return false;
+        }
         self.restart_count();
         // SAFETY: H1: the caller owns the heap. H3: the slots in `behind` are free.
-        let is_last = unsafe { link_of(first) }.is_null();
+        let is_last = !has_unused && unsafe { link_of(first) }.is_null();
         if is_last && !self.selects() || !self.guests.misses() {
+            self.local.free.set(first);
             self.close_to_guests();
-            return;
+            return true;
         }
-        self.host_behind(first);
+        self.leave_one(first);
         if self.selects() && self.guests.is_inspection_due() {
             self.inspect_next();
         }
+        true
     }
 
     /// Returns the guest, if there is one. Only the owner may call this.

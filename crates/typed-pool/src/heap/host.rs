@@ -1,8 +1,8 @@
-//! Frees to a heap that is open to guests, and allocations and inspections of a heap that hosts.
+//! Frees to an open heap, and allocations and inspections of a heap that hosts.
 //!
-//! If the heap is open, `AllocEnv::give_back` calls [`UnitHeap::host_or_give`] for each local free,
-//! except for frees to the front and frees without a size (`give_known`). The slow paths first call
-//! [`UnitHeap::take_from_behind`], which returns `None` unless the heap hosts.
+//! If the heap of a `TypedPool` is open, `AllocEnv::give_back` calls [`UnitHeap::host_or_give`] for
+//! each free except those to the front. The slow paths first call [`UnitHeap::take_from_behind`],
+//! which returns `None` unless the heap hosts and has slots of the front in `behind`.
 
 use core::ptr::NonNull;
 
@@ -31,10 +31,7 @@ impl UnitHeap {
         (size, reach): (usize, Reach),
     ) {
         #[cfg(debug_assertions)]
-        {
-            check(self, Some(unit), block, unit.local().free.get());
-            check(self, Some(unit), block, self.local.free.get());
-        }
+        check(self, Some(unit), block);
         if self.guests.is_inspection_due() {
             // SAFETY: this function has the same contract.
             return unsafe { self.inspect_and_free(env, unit, block, (size, reach)) };
@@ -73,7 +70,6 @@ impl UnitHeap {
 
     /// Handles the free that lowered the `until` of this heap to zero: inspects `unit`, the unit of
     /// the freed slot. The slot is in the front or is the guest.
-    #[cold]
     pub(super) fn inspect_freed<E: AllocEnv>(&self, env: E, unit: UnitPtr) {
         self.inspect(env, unit);
         visit(env);
@@ -90,15 +86,11 @@ impl UnitHeap {
 
     /// Takes a slot for a value of `size` bytes from a heap that hosts. If the free list is empty,
     /// the allocation is a miss and takes a slot of the front. Returns `None` if the heap does not
-    /// host.
+    /// host, or has no slot of the front in `behind`.
     #[inline]
     pub(crate) fn take_from_behind(&self, size: usize) -> Option<NonNull<u8>> {
-        let first = self.first_behind();
-        if first.is_null() {
+        if !self.is_hosting() || (self.local.free.get().is_null() && !self.miss()) {
             return None;
-        }
-        if self.local.free.get().is_null() {
-            self.move_from_behind(first);
         }
         self.take(size)
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   free, cursor, end        the guest, and the free slots of the front: linked, and never used
-//!   behind                   the slots of the front that were freed before the first guest
+//!   behind                   slots of the front that are allocated after the guest
 //!   front    --> unit        the heap allocates from it until no slot is free
 //!   queue    --> units       the next fronts: each unit has a free slot
 //!   full     --> units       full units: too few of their slots are free again (`SHARE`)

@@ -3,8 +3,9 @@
 //! The front's free list is in the heap, and each other unit has its own list.
 //!
 //! ```text
-//!   branching    shown --> front       a free to the front ends at its first comparison
-//!   selecting    shown --> HIDDEN      no free ends there; it later selects one of the two lists
+//!   branching     shown --> front       a free to the front ends at its first comparison
+//!   selecting     shown --> HIDDEN      no free ends there; it later selects one of the two lists
+//!    and hosts    shown --> HOSTING     the same; the free also asks whether there is room for a guest
 //! ```
 //!
 //! The invariant is H10.
@@ -16,8 +17,11 @@ use super::{PoolEnv, UnitHeap};
 use crate::local_frees::NEVER;
 use crate::unit::{Unit, UnitPtr};
 
-/// The value of `shown` that no unit has.
-const HIDDEN: *mut Unit = ptr::without_provenance_mut(1);
+/// The value of `shown` while the front is hidden and the heap does not host.
+pub(super) const HIDDEN: *mut Unit = ptr::without_provenance_mut(1);
+/// The value of `shown` while the front is hidden and the heap hosts. Like [`HIDDEN`], it is the
+/// address of no unit.
+pub(super) const HOSTING: *mut Unit = ptr::without_provenance_mut(3);
 
 impl UnitHeap {
     /// Returns whether `unit` is the front.
@@ -32,10 +36,10 @@ impl UnitHeap {
         self.local.until.get() <= LISTED_FREES
     }
 
-    /// Returns whether frees compare their unit with [`HIDDEN`] in place of the front.
+    /// Returns whether the front is hidden.
     #[inline]
     pub(crate) fn hides_front(&self) -> bool {
-        self.shown.get() == HIDDEN
+        matches!(self.shown.get(), HIDDEN | HOSTING)
     }
 
     /// Sets whether the frees of this heap select, and restarts the count of frees to its list. A
@@ -48,10 +52,14 @@ impl UnitHeap {
     }
 
     /// Shows the front to the first comparison of a free, or hides it. The caller has changed the
-    /// front, or whether the heap selects.
+    /// front, or whether the heap selects or hosts.
     #[inline]
     pub(super) fn show_front(&self) {
-        self.shown.set(if self.selects() { HIDDEN } else { self.front.get() });
+        self.shown.set(match (self.selects(), self.is_hosting()) {
+            (false, _) => self.front.get(),
+            (true, false) => HIDDEN,
+            (true, true) => HOSTING,
+        });
     }
 
     /// Notes an inspection of `unit` as an event.

@@ -7,8 +7,8 @@ use ephemera_prim::account::{Account, Leaving, Limit, reserved};
 use ephemera_prim::raw;
 use ephemera_prim::unit_list::UnitList;
 
-use super::PoolEnv;
 use super::list::UnlistedUnits;
+use super::{AllocEnv, PoolEnv};
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{Unit, UnitPtr};
 
@@ -34,11 +34,15 @@ pub(super) fn acquire_under<E: PoolEnv>(env: E, limit: Limit, slots: usize) -> R
     Ok(unit)
 }
 
-/// Handles a unit after a local free lowered its `until` to zero: notes an event, queues the unit
-/// if it has live slots, and otherwise keeps or frees it.
+/// Handles a unit after a local free of one of its slots lowered an `until` to zero. If that was
+/// the `until` of the heap, inspects the unit. If it was the unit's own, notes an event, queues the
+/// unit if it has live slots, and otherwise keeps or frees it.
 #[cold]
 #[inline(never)]
-pub(super) fn reclassify<E: PoolEnv>(env: E, unit: UnitPtr) {
+pub(super) fn reclassify<E: AllocEnv>(env: E, unit: UnitPtr) {
+    if env.heap().local.until.get() == 0 {
+        return env.heap().inspect_freed(env, unit);
+    }
     env.heap().note_frees(env);
     let live = unit.live();
     if live == 0 {

@@ -45,12 +45,18 @@ impl<'w> HeapOwner<'w> {
     }
 }
 
-/// Tells all heaps of a record whether their frees select. The calling thread holds the record.
+/// Tells all heaps of a record whether their frees select, and lets them host if they do.
+///
+/// # Safety
+/// The calling thread holds the record.
 #[cold]
 #[inline(never)]
-pub(super) fn apply_selection(data: &PoolRecord) {
-    let selects = data.selection.selects();
-    Heaps::of(data).flat_map(Heaps::used).for_each(|heap| heap.heap.set_selects(selects));
+pub(super) unsafe fn apply_selection(data: &PoolRecord) {
+    for heap in Heaps::of(data).flat_map(Heaps::used) {
+        heap.heap.set_selects(data.selection.selects());
+        // SAFETY: the caller holds the record of these heaps.
+        heap.heap.open_to_guests(unsafe { HeapOwner::new(heap) });
+    }
 }
 
 impl<'w> Heaps<'w> {
@@ -175,7 +181,8 @@ unsafe impl PoolEnv for HeapOwner<'_> {
     #[inline]
     fn note_frees(&self, frees: RecentFrees) {
         if self.heap.record().data().selection.note(ptr::from_ref(self.heap).addr(), frees) {
-            apply_selection(self.heap.record().data());
+            // SAFETY: this thread holds the record (the invariant of `HeapOwner`).
+            unsafe { apply_selection(self.heap.record().data()) };
         }
     }
 

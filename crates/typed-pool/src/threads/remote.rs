@@ -45,6 +45,7 @@ impl AllocEnv for HeapOwner<'_> {
         }
     }
 
+    #[inline(never)]
     unsafe fn give_back(self, unit: UnitPtr, block: NonNull<u8>, _: (usize, Reach)) {
         // SAFETY: the caller frees a live slot of this unit, which belongs to a heap of a table.
         unsafe { give_to_owner(unit, block) };

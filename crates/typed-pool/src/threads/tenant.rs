@@ -26,7 +26,8 @@ impl Tenant for PoolRecord {
     /// Starts with frees that branch: those of the last holder say nothing about this thread.
     fn enter(&self) {
         if !weakened!("records_keep_their_decision") && self.selection.reset() {
-            apply_selection(self);
+            // SAFETY: the new holder of the record calls this function.
+            unsafe { apply_selection(self) };
         }
     }
 
