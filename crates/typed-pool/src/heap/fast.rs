@@ -10,16 +10,17 @@ use ephemera_prim::prefetch;
 use ephemera_prim::raw::{base_addr, header_of};
 use ephemera_prim::select::select;
 
+use super::inspect::reclassify;
 use super::shown_front::{HIDDEN, HOSTING};
-use super::{AllocEnv, UnitHeap, supply};
+use super::{AllocEnv, UnitHeap};
 use crate::local_frees::{LINK, LocalFrees, NEVER, Reach, link_of};
 use crate::unit::{Unit, UnitPtr};
 
 impl UnitHeap {
     /// Takes a free slot for a value of `size` bytes: the guest, or the slot of the front that was
     /// freed last. If neither exists, takes a slot of the front that was never used. Returns `None`
-    /// if there is no such slot either. This function does not consider slots in `behind` or slots
-    /// that were set aside.
+    /// if there is no such slot either. This function does not consider slots that the heap hides
+    /// or slots that were set aside.
     #[inline]
     pub(crate) fn take(&self, size: usize) -> Option<NonNull<u8>> {
         let slot = self.local.free.get();
@@ -125,7 +126,7 @@ pub(super) unsafe fn push_and_count<E: AllocEnv>(
     // hide their fronts.
     env.sub_live(1);
     if until == 0 {
-        supply::reclassify(env, unit);
+        reclassify(env, unit);
     }
 }
 

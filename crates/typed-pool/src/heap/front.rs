@@ -1,10 +1,10 @@
 //! The front of a heap: how a unit becomes the front, and how its slots are counted afterwards.
 //!
 //! Neither allocations from the front nor frees to it update a count of live slots. (A heap that
-//! selects counts the frees to its front, but only for `selection`.) The heap counts the unit's
-//! live slots when the unit stops being the front. If the unit became full, all of its slots are
-//! live. If the heap replaces it before that, the heap counts the free list. From then on, each
-//! free decrements `until`.
+//! selects counts the frees to its list, but only for `selection` and for the credits of guests.)
+//! The heap counts the unit's live slots when the unit stops being the front. If the unit became
+//! full, all of its slots are live. If the heap replaces it before that, the heap counts the free
+//! list. From then on, each free decrements `until`.
 //!
 //! At the end of a scope, the front may be *set aside*: its free slots move from the heap to the
 //! unit without being counted, and the unit stays the front. The first slow path of the next scope
@@ -68,11 +68,6 @@ impl UnitHeap {
         unused + own + linked(self.first_behind()).count() + aside
     }
 
-    /// Returns the end of the last slot of the front, or null if there is no front.
-    pub(super) fn end_of_front(&self) -> *mut u8 {
-        self.front().map_or(ptr::null_mut(), |unit| unit.at(self.spec.end(unit.slots())))
-    }
-
     /// Returns the front if it is set aside.
     #[inline]
     fn front_aside(&self) -> Option<UnitPtr> {
@@ -94,7 +89,7 @@ impl UnitHeap {
             return None;
         }
         unit.free().set(self.local.free.replace(ptr::null_mut()));
-        unit.cursor().set(self.cursor.replace(self.end.get()));
+        unit.cursor().set(self.cursor.replace(self.end_of_front()));
         self.scope_of_front.set(FrontScope::Aside);
         Some(bytes)
     }
@@ -133,7 +128,7 @@ impl UnitHeap {
     pub(super) fn inherit_front<E: PoolEnv>(&self, env: E) {
         if let Some(unit) = self.front_aside() {
             self.take_front_back(unit);
-            let has_free = !self.local.free.get().is_null() || self.cursor.get() != self.end.get();
+            let has_free = !self.local.free.get().is_null() || self.cursor.get() != self.end_of_front();
             let counts = !weakened!("inherited_fronts_do_not_count");
             if has_free && counts && !env.is_current(unit.birth()) {
                 unit.set_birth(env.count_unit(self.front_bytes(unit)));

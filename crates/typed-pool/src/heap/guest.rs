@@ -15,16 +15,17 @@
 //!
 //! While the heap hosts, the free list has at most one guest, because a free adds a guest only to
 //! an empty list. The list may also contain slots of the front. A guest's unit counts the guest as
-//! live.
+//! live. An allocation that finds neither a guest nor a slot of the front *misses*: it then gets
+//! one of the slots of the front that the heap hides.
 //!
 //! Two kinds of heap host:
 //!
-//! * A heap whose frees may select hosts while they do (`selection`). It begins when a unit becomes
-//!   the front, and its frees ask for room without a branch. The front's free slots move to
-//!   `behind`, except for one.
-//! * The heap of a `TypedPool`, whose frees can only branch, is *open* to guests while its front has
-//!   no slot that was never used. A free to another unit then takes a path of its own (`host`), and
-//!   the heap begins to host if the front has a linked free slot.
+//! * A heap whose frees may select hosts while they do (`selection`). It begins when they begin to
+//!   select, or when a unit becomes the front. Its frees ask for room without a branch. It adds no
+//!   guest while they branch, and closes at the next miss or with the next front.
+//! * The heap of a `TypedPool`, whose frees can only branch, is *open* to guests while its front
+//!   has no slot that was never used. A free to another unit then takes a path of its own (`host`),
+//!   and the heap begins to host if the front has a linked free slot.
 //!
 //! `give_up_front`, `take_scraped` and `trim_keeping` dismiss the guest before the front changes or
 //! is set aside, without a call to the backing allocator between the two steps. The invariants are
@@ -77,12 +78,6 @@ impl UnitHeap {
         if first == NOTHING { ptr::null_mut() } else { first }
     }
 
-    /// Returns whether the heap hosts, and may therefore have a guest. Any thread may call this
-    /// function, but only the owner's answer is up to date.
-    pub(crate) fn is_hosting(&self) -> bool {
-        !self.behind.get().is_null()
-    }
-
     /// Closes the heap. The caller has moved the slots in `behind` to the free list.
     fn close_to_guests(&self) {
         if self.is_hosting() {
@@ -93,11 +88,11 @@ impl UnitHeap {
         self.is_open.set(false);
     }
 
-    /// Begins to host, or opens the heap to guests if its frees can only branch. Does so only if the
-    /// heap may host, its units have at most [`LARGEST_UNIT`] bytes, and no pause covers this front.
-    /// The caller has changed the front, or whether the heap selects.
+    /// Begins to host, or opens the heap to guests if its frees can only branch. Does so only if
+    /// the heap may host, its units have at most [`LARGEST_UNIT`] bytes, and no pause covers this
+    /// front. The caller has changed the front, or whether the heap selects.
     ///
-    /// A heap whose frees may select hosts only while they do. A heap whose frees can only branch
+    /// A heap whose frees may select begins only while they do. A heap whose frees can only branch
     /// stays closed if the front has slots that were never used, because the program does not need
     /// the free slots of other units yet.
     #[inline]
@@ -125,7 +120,7 @@ impl UnitHeap {
         } else if !first.is_null() {
             // SAFETY: H1: the caller owns the heap. H3: linked slots are free.
             second = unsafe { link_of(first) };
-            // SAFETY: H1: the caller owns the heap. H3: the slot is free, and the slots behind it
+            // SAFETY: H1: the caller owns the heap. H3: the slot is free, and the slots after it
             // are about to become another list.
             unsafe { write_link(first, ptr::null_mut()) };
         }
@@ -136,8 +131,9 @@ impl UnitHeap {
         self.show_front();
     }
 
-    /// Makes room for a guest in the free list. An open heap that does not host begins to host. Returns `false` if the heap cannot host another guest now: the slot must then return
-    /// to its unit.
+    /// Makes room for a guest in the free list. An open heap that does not host begins to host.
+    /// Returns `false` if the heap cannot host another guest now: the slot must then return to its
+    /// unit.
     #[inline]
     pub(super) fn makes_room<E: PoolEnv>(&self, env: E) -> bool {
         let first = self.local.free.get();
@@ -153,9 +149,9 @@ impl UnitHeap {
         true
     }
 
-    /// Inspects a unit. If the unit is sparse, closes the heap for a long pause. The front is never
-    /// sparse, because the heap does not know how many of its slots are live. Also closes the heap
-    /// if it may no longer host, because its family now has a limit. Otherwise, hosting pays.
+    /// Inspects a unit. If the unit is sparse, closes the heap for a long pause. Also closes the
+    /// heap if it may no longer host, because its family now has a limit. Otherwise, hosting pays,
+    /// unless the unit is the front: the heap does not know how many slots of the front are live.
     pub(super) fn close_if_sparse<E: PoolEnv>(&self, env: E, unit: UnitPtr) {
         self.guests.inspected();
         let is_sparse = !self.is_front(unit) && unit.live() < unit.slots() / SPARSE;
@@ -164,32 +160,33 @@ impl UnitHeap {
             self.dismiss_guest(env);
         } else if !env.may_host() {
             self.dismiss_guest(env);
-        } else if self.is_hosting() {
+        } else if self.is_hosting() && !self.is_front(unit) {
             self.guests.succeed();
         }
     }
 
-    /// Handles a miss: leaves another slot of the front to allocations. If guests do not pay, leaves
-    /// all slots and closes the heap. If the slot is the last one, a heap whose frees can only
-    /// branch closes without a pause. Returns `false` if the front has no free slot. The free list
-    /// must be empty.
+    /// Handles a miss: leaves another slot of the front to allocations. If guests do not pay,
+    /// leaves all slots and closes the heap. Closes it without a pause if its frees may select but
+    /// no longer do, or if they can only branch and the slot is the last one. Returns `false` if
+    /// the front has no free slot. The free list must be empty.
     pub(super) fn miss(&self) -> bool {
         let first = self.first_behind();
         let has_unused = self.cursor.get() != self.end_of_front();
         if first.is_null() && !has_unused {
             return false;
         }
-        self.restart_count();
+        let selects = self.selects();
+        if selects {
+            self.book_listed_frees();
+        }
         // SAFETY: H1: the caller owns the heap. H3: the slots in `behind` are free.
         let is_last = !has_unused && unsafe { link_of(first) }.is_null();
-        if is_last && !self.selects() || !self.guests.misses() {
+        let must_close = !selects && (is_last || !self.is_open.get());
+        if must_close || !self.guests.misses(self.is_open.get()) {
             self.local.free.set(first);
             self.close_to_guests();
-            return true;
-        }
-        self.leave_one(first);
-        if self.selects() && self.guests.is_inspection_due() {
-            self.inspect_next();
+        } else {
+            self.leave_one(first);
         }
         true
     }

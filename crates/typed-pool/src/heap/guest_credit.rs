@@ -10,8 +10,8 @@ const MISS: u16 = 16;
 const MOST: u16 = 3 * MISS;
 /// The number of credits that makes a miss a success, after which the next pause is short again.
 const SUCCESS: u16 = 4 * MISS;
-/// The number of credits that makes an inspection due: a heap whose frees branch then inspects the
-/// unit of the next slot that is freed and is not in the front. A miss also makes an inspection due
+/// The number of credits that makes an inspection due in an open heap: it then inspects the unit of
+/// the next slot that is freed and is not in the front. A miss also makes an inspection due
 /// when `taken` × [`SUCCESS`] reaches this number. Under Miri the number is smaller, so that the
 /// tests reach an inspection.
 const INSPECTION: u16 = if cfg!(miri) { 2 * SUCCESS } else { 4096 };
@@ -39,15 +39,23 @@ pub(super) struct GuestCredit {
     taken: Cell<u8>,
     /// The number of further fronts for which the current pause lasts.
     left: Cell<u16>,
+    /// The `until` of a heap that selects when its frees last earned credits.
+    booked: Cell<u16>,
 }
 
 impl GuestCredit {
     pub(super) const fn new() -> Self {
-        Self { credit: Cell::new(0), pauses: Cell::new(0), taken: Cell::new(0), left: Cell::new(0) }
+        Self {
+            credit: Cell::new(0),
+            pauses: Cell::new(0),
+            taken: Cell::new(0),
+            left: Cell::new(0),
+            booked: Cell::new(0),
+        }
     }
 
-    /// Counts a new front, and resets the credit. Returns `false` if a pause covers this front, so
-    /// that the heap must stay closed.
+    /// Counts a new front, or that the heap begins to select, and resets the credit. Returns
+    /// `false` if a pause covers this front, so that the heap must stay closed.
     pub(super) fn begins(&self) -> bool {
         let left = self.left.get();
         self.left.set(left.saturating_sub(1));
@@ -56,8 +64,21 @@ impl GuestCredit {
     }
 
     #[inline]
-    pub(super) fn earn(&self, frees: usize) {
-        self.credit.set(self.credit.get().saturating_add(frees as u16));
+    pub(super) fn earn(&self, frees: u16) {
+        self.credit.set(self.credit.get().saturating_add(frees));
+    }
+
+    /// Begins a count of frees that starts at `until` and goes down.
+    pub(super) fn begin_count(&self, until: usize) {
+        self.booked.set(until as u16);
+    }
+
+    /// Earns a credit for each free since the last call, or since the count began. `until` is the
+    /// current state of the count. Returns the number of these frees.
+    pub(super) fn book(&self, until: usize) -> u16 {
+        let frees = self.booked.replace(until as u16).saturating_sub(until as u16);
+        self.earn(frees);
+        frees
     }
 
     #[inline]
@@ -93,16 +114,17 @@ impl GuestCredit {
     }
 
     /// Counts a miss. Returns `true` if the heap continues to host. Otherwise begins a pause, and
-    /// the caller must close the heap.
-    pub(super) fn misses(&self) -> bool {
+    /// the caller must close the heap. `inspects` says whether credits make an inspection due. A
+    /// heap that selects inspects after a number of frees instead.
+    pub(super) fn misses(&self, inspects: bool) -> bool {
         let credit = self.credit.get();
         if credit >= SUCCESS {
             self.pauses.set(0);
         }
         if credit >= MISS || weakened!("misses_are_free") {
             let taken = u16::from(self.taken.get()) + (credit / SUCCESS).max(1);
-            let is_due = taken >= INSPECTION / SUCCESS;
-            self.taken.set(if is_due { 0 } else { taken as u8 });
+            let is_due = inspects && taken >= INSPECTION / SUCCESS;
+            self.taken.set(if is_due { 0 } else { taken.min(u16::from(u8::MAX)) as u8 });
             self.credit.set(if is_due { INSPECTION } else { credit.saturating_sub(MISS).min(MOST) });
             return true;
         }
@@ -120,7 +142,7 @@ mod tests {
     fn misses_until_closed(credit: &GuestCredit, guests: u16, misses: usize) -> Option<usize> {
         (1..=misses).find(|_| {
             (0..guests).for_each(|_| credit.earn(1));
-            !credit.misses()
+            !credit.misses(true)
         })
     }
 
@@ -145,7 +167,7 @@ mod tests {
         for _ in 0..3 {
             assert!(credit.begins());
             (0..SUCCESS).for_each(|_| credit.earn(1));
-            assert!(credit.misses());
+            assert!(credit.misses(true));
             credit.pause_for_sparse_units();
             assert_eq!((0..).take_while(|_| !credit.begins()).count(), 63);
             credit.left.set(0);
@@ -194,7 +216,7 @@ mod tests {
         let misses = (0..1_000)
             .take_while(|_| {
                 (0..guests).for_each(|_| credit.earn(1));
-                assert!(credit.misses());
+                assert!(credit.misses(true));
                 !credit.is_inspection_due()
             })
             .count();

@@ -1,15 +1,15 @@
-//! Frees to an open heap, and allocations and inspections of a heap that hosts.
+//! Frees to an open heap, and allocations from a heap that hosts.
 //!
 //! If the heap of a `TypedPool` is open, `AllocEnv::give_back` calls [`UnitHeap::host_or_give`] for
-//! each free except those to the front. The slow paths first call [`UnitHeap::take_from_behind`],
-//! which returns `None` unless the heap hosts and has slots of the front in `behind`.
+//! each free except those to the front. The slow paths of allocations first call
+//! [`UnitHeap::take_hidden`].
 
 use core::ptr::NonNull;
 
 #[cfg(debug_assertions)]
 use super::fast::check;
 use super::fast::push_and_count;
-use super::supply::note_new_front;
+use super::inspect::{inspect, visit};
 use super::{AllocEnv, UnitHeap};
 use crate::local_frees::Reach;
 use crate::unit::UnitPtr;
@@ -61,49 +61,21 @@ impl UnitHeap {
         block: NonNull<u8>,
         freed: (usize, Reach),
     ) {
-        self.inspect(env, unit);
+        inspect(env, unit);
         // SAFETY: this function has the same contract. The slot is still live, so its unit is not
         // freed (H4).
         unsafe { self.host_or_give(env, unit, block, freed) };
         visit(env);
     }
 
-    /// Handles the free that lowered the `until` of this heap to zero: inspects `unit`, the unit of
-    /// the freed slot. The slot is in the front or is the guest.
-    pub(super) fn inspect_freed<E: AllocEnv>(&self, env: E, unit: UnitPtr) {
-        self.inspect(env, unit);
-        visit(env);
-    }
-
-    /// Inspects `unit`, and notes this as an event for the decision whether frees select: the unit
-    /// is a sample of the units to which frees go.
-    fn inspect<E: AllocEnv>(&self, env: E, unit: UnitPtr) {
-        if !weakened!("inspections_are_no_events") {
-            self.note_inspection(env, unit);
-        }
-        self.close_if_sparse(env, unit);
-    }
-
     /// Takes a slot for a value of `size` bytes from a heap that hosts. If the free list is empty,
-    /// the allocation is a miss and takes a slot of the front. Returns `None` if the heap does not
-    /// host, or has no slot of the front in `behind`.
+    /// the allocation is a miss and takes a slot of the front that the heap hides. Returns `None`
+    /// if the heap does not host, or if the front has no free slot.
     #[inline]
-    pub(crate) fn take_from_behind(&self, size: usize) -> Option<NonNull<u8>> {
+    pub(crate) fn take_hidden(&self, size: usize) -> Option<NonNull<u8>> {
         if !self.is_hosting() || (self.local.free.get().is_null() && !self.miss()) {
             return None;
         }
         self.take(size)
-    }
-}
-
-/// Does the work that is part of a slow path, because a thread that only replaces blocks never
-/// takes the slow path: that for other threads, and the search for units that the load does not
-/// need.
-fn visit<E: AllocEnv>(env: E) {
-    if !weakened!("guests_replace_the_slow_path") {
-        env.visit();
-        if !weakened!("inspections_count_no_front") {
-            note_new_front(env);
-        }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   free, cursor, end        the guest, and the free slots of the front: linked, and never used
-//!   behind                   slots of the front that are allocated after the guest
+//!   behind                   linked free slots of the front that the heap hides while it hosts
 //!   front    --> unit        the heap allocates from it until no slot is free
 //!   queue    --> units       the next fronts: each unit has a free slot
 //!   full     --> units       full units: too few of their slots are free again (`SHARE`)
@@ -14,7 +14,7 @@
 //!
 //! ```text
 //!   kept, guest_credit, list, selection   rest, shown_front   guest   front   supply
-//!   abandon, next, fast   host   slow
+//!   abandon, next, inspect   fast   host   slow
 //! ```
 //!
 //! `fast` contains the fast paths, and `slow` the slow path of an allocation. `next` chooses the
@@ -22,8 +22,8 @@
 //! does not need. `rest` delays the reuse of units that other threads emptied. `list` contains the
 //! owner's lists. `front` manages the unit that the heap allocates from. `selection` decides
 //! whether frees branch on the front, and `shown_front` is the switch. `guest`, `guest_credit` and
-//! `host` let an allocation take a freed slot of another unit. `abandon` handles the units of
-//! threads that ended or left their scope.
+//! `host` let an allocation take a freed slot of another unit, and `inspect` looks at units.
+//! `abandon` handles the units of threads that ended or left their scope.
 
 pub(crate) mod abandon;
 pub(crate) mod fast;
@@ -31,6 +31,7 @@ mod front;
 mod guest;
 mod guest_credit;
 mod host;
+mod inspect;
 mod kept;
 mod list;
 mod next;
@@ -105,14 +106,14 @@ pub(crate) struct UnitHeap {
     /// The unit with which a free compares its own first: the front, or an address that no unit
     /// has, if frees select (`shown_front`).
     shown: Cell<*mut Unit>,
-    /// While the heap hosts, the slots of the front that allocations take after the guest: a list,
-    /// or a marker that there are none. Otherwise null.
+    /// While the heap hosts, the list of the front's linked slots that allocations get after a
+    /// miss, or a marker that there are none. Otherwise null.
     behind: OwnerPtr<u8>,
-    /// Whether the heap is open to guests. A heap whose frees may select is never open.
-    is_open: Cell<bool>,
     spec: UnitSpec,
     // The words of the slow path.
     guests: GuestCredit,
+    /// Whether the heap is open to guests. A heap whose frees may select is never open.
+    is_open: Cell<bool>,
     scope_of_front: Cell<FrontScope>,
     /// The largest number of units, up to 255, that the heap had when a scope was dropped. A trim
     /// resets it to zero, and so does the end of a scope that leaves the heap without units.
@@ -148,9 +149,9 @@ impl UnitHeap {
                 front: Cell::new(ptr::null_mut()),
                 shown: Cell::new(ptr::null_mut()),
                 behind: OwnerPtr::null(),
-                is_open: Cell::new(false),
                 spec,
                 guests: GuestCredit::new(),
+                is_open: Cell::new(false),
                 scope_of_front: Cell::new(FrontScope::Own),
                 full: Cell::new(ptr::null_mut()),
                 queue: Cell::new(ptr::null_mut()),
@@ -190,6 +191,12 @@ impl UnitHeap {
         self.front().map_or(0, |unit| unit.slots() - self.free_in_front())
     }
 
+    /// Returns whether the heap hosts, and may therefore have a guest. Any thread may call this
+    /// function, but only the owner's answer is up to date.
+    pub(crate) fn is_hosting(&self) -> bool {
+        !self.behind.get().is_null()
+    }
+
     /// Returns whether there is a front. Only the owner may call this.
     pub(crate) fn has_front(&self) -> bool {
         !self.front.get().is_null()
@@ -207,6 +214,11 @@ impl UnitHeap {
     fn front(&self) -> Option<UnitPtr> {
         // SAFETY: U1: a unit is not freed while it is the front (H2).
         unsafe { UnitPtr::from_raw(self.front.get()) }
+    }
+
+    /// Returns the end of the last slot of the front, or null if there is no front.
+    fn end_of_front(&self) -> *mut u8 {
+        self.front().map_or(ptr::null_mut(), |unit| unit.at(self.spec.end(unit.slots())))
     }
 
     /// Returns whether the heap requests whole units from the start. With few units, most frees are

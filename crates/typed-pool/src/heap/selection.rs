@@ -48,9 +48,8 @@ pub(crate) enum RecentFrees {
     /// Some were to the front or of guests and some to other units, or the heap does not select.
     /// The `until` of a unit became zero.
     Mixed,
-    /// An inspection found another unit than the front. Selecting then pays even if none of the
-    /// frees are to the front, because a guest costs the same in both cases.
-    Inspected,
+    /// An inspection found another unit than the front, the one with this address.
+    Inspected(usize),
 }
 
 /// The decision of one record. Only the holder of the record uses it.
@@ -62,7 +61,7 @@ pub(crate) struct Selection {
     score: Cell<usize>,
     /// The number of further events before the next trial.
     pause: Cell<usize>,
-    /// The address of the heap with the last event while the frees selected.
+    /// The address of the heap or of the inspected unit of the last event while the frees selected.
     last: Cell<usize>,
 }
 
@@ -92,21 +91,26 @@ impl Selection {
     /// Notes an event of the heap at this address. Returns whether the decision changed.
     ///
     /// Frees are predictable if they are to the front, or if all of them are to other units of one
-    /// heap. Runs in several heaps alternate, so branches on the front mispredict.
+    /// heap. Runs in several heaps alternate, so branches on the front mispredict. Guests of one
+    /// unit are also predictable: once the frees branch, this unit becomes the front.
     #[inline]
     pub(crate) fn note(&self, heap: usize, frees: RecentFrees) -> bool {
         let score = self.score.get();
-        let weight = if frees == RecentFrees::Inspected { INSPECTION_WEIGHT } else { 1 };
+        let (weight, at) = match frees {
+            RecentFrees::Inspected(unit) => (INSPECTION_WEIGHT, unit),
+            _ => (1, heap),
+        };
         if !self.selects() {
             self.score.set(score + weight);
             return score >= TRIAL + self.pause.get() && self.start();
         }
         let pays = match frees {
             RecentFrees::ToFront => false,
-            RecentFrees::OneRun => self.last.get() != heap || weakened!("runs_select"),
-            RecentFrees::Mixed | RecentFrees::Inspected => true,
+            RecentFrees::OneRun => self.last.get() != at || weakened!("runs_select"),
+            RecentFrees::Inspected(_) => self.last.get() != at || weakened!("guests_of_one_unit_select"),
+            RecentFrees::Mixed => true,
         };
-        self.last.set(heap);
+        self.last.set(at);
         if !pays {
             self.score.set(score.saturating_sub(LOSS));
             return score <= LOSS && self.end();

@@ -3,9 +3,9 @@
 //! The front's free list is in the heap, and each other unit has its own list.
 //!
 //! ```text
-//!   branching     shown --> front       a free to the front ends at its first comparison
-//!   selecting     shown --> HIDDEN      no free ends there; it later selects one of the two lists
-//!    and hosts    shown --> HOSTING     the same; the free also asks whether there is room for a guest
+//!   branching    shown --> front      a free to the front ends at its first comparison
+//!   selecting    shown --> HIDDEN     no free ends there; it later selects one of the two lists
+//!    and hosts   shown --> HOSTING    the same; the free also asks for room for a guest
 //! ```
 //!
 //! The invariant is H10.
@@ -42,12 +42,14 @@ impl UnitHeap {
         matches!(self.shown.get(), HIDDEN | HOSTING)
     }
 
-    /// Sets whether the frees of this heap select, and restarts the count of frees to its list. A
-    /// heap that hosts adds no guest while its frees branch, and closes at the latest with its next
-    /// front.
+    /// Sets whether the frees of this heap select, and restarts the count of frees to its list.
     pub(crate) fn set_selects(&self, selects: bool) {
         self.owned.write();
-        self.local.until.set(if selects { LISTED_FREES } else { NEVER });
+        if selects {
+            self.restart_count();
+        } else {
+            self.local.until.set(NEVER);
+        }
         self.show_front();
     }
 
@@ -62,33 +64,32 @@ impl UnitHeap {
         });
     }
 
-    /// Notes an inspection of `unit` as an event.
+    /// Notes an inspection of `unit` as an event, and restarts the count of frees to the list of
+    /// this heap if the heap selects.
     pub(super) fn note_inspection<E: PoolEnv>(&self, env: E, unit: UnitPtr) {
-        self.restart_count();
-        env.note_frees(if self.is_front(unit) { RecentFrees::ToFront } else { RecentFrees::Inspected });
-    }
-
-    /// Restarts the count of frees to the list of this heap, if the heap selects. Each of these
-    /// frees has earned a credit. Returns the number of these frees.
-    #[inline]
-    pub(super) fn restart_count(&self) -> usize {
-        let freed = LISTED_FREES.saturating_sub(self.local.until.get());
-        if freed != 0 {
-            self.local.until.set(LISTED_FREES);
-            self.guests.earn(freed);
+        if self.selects() {
+            self.restart_count();
         }
-        freed
+        let unit = unit.as_ptr();
+        let is_front = unit == self.front.get();
+        env.note_frees(if is_front { RecentFrees::ToFront } else { RecentFrees::Inspected(unit.addr()) });
     }
 
-    /// Makes the next free to the list of this heap inspect its unit. The heap must select.
-    pub(super) fn inspect_next(&self) {
-        self.local.until.set(1);
+    fn restart_count(&self) {
+        self.local.until.set(LISTED_FREES);
+        self.guests.begin_count(LISTED_FREES);
+    }
+
+    /// Earns a credit for each free to the list of this heap since the last call. Returns their
+    /// number. The heap must select.
+    pub(super) fn book_listed_frees(&self) -> u16 {
+        self.guests.book(self.local.until.get())
     }
 
     /// Notes that the `until` of a unit has become zero, as an event.
     #[inline]
     pub(super) fn note_frees<E: PoolEnv>(&self, env: E) {
-        let is_one_run = self.selects() && self.restart_count() == 0;
+        let is_one_run = self.selects() && self.book_listed_frees() == 0;
         env.note_frees(if is_one_run { RecentFrees::OneRun } else { RecentFrees::Mixed });
     }
 }

@@ -7,8 +7,8 @@ use ephemera_prim::account::{Account, Leaving, Limit, reserved};
 use ephemera_prim::raw;
 use ephemera_prim::unit_list::UnitList;
 
+use super::PoolEnv;
 use super::list::UnlistedUnits;
-use super::{AllocEnv, PoolEnv};
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{Unit, UnitPtr};
 
@@ -34,27 +34,9 @@ pub(super) fn acquire_under<E: PoolEnv>(env: E, limit: Limit, slots: usize) -> R
     Ok(unit)
 }
 
-/// Handles a unit after a local free of one of its slots lowered an `until` to zero. If that was
-/// the `until` of the heap, inspects the unit. If it was the unit's own, notes an event, queues the
-/// unit if it has live slots, and otherwise keeps or frees it.
-#[cold]
-#[inline(never)]
-pub(super) fn reclassify<E: AllocEnv>(env: E, unit: UnitPtr) {
-    if env.heap().local.until.get() == 0 {
-        return env.heap().inspect_freed(env, unit);
-    }
-    env.heap().note_frees(env);
-    let live = unit.live();
-    if live == 0 {
-        keep_or_free(env, unit, Emptied::Locally);
-    } else {
-        env.heap().enqueue(unit, live);
-    }
-}
-
 /// How a unit became empty: by a local free, or when remote frees of its slots were booked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Emptied {
+pub(super) enum Emptied {
     Locally,
     Remotely,
 }
@@ -66,7 +48,7 @@ enum Emptied {
 /// other threads empty many units, the units of the heap rest (see `rest`).
 ///
 /// The surplus includes units that an earlier call could not free because a walker protected them.
-fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr, emptied: Emptied) {
+pub(super) fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr, emptied: Emptied) {
     let heap = env.heap();
     heap.owned.write();
     heap.unlist(unit);
@@ -203,7 +185,7 @@ pub(crate) fn set_resting<E: PoolEnv>(env: E, rests: bool) {
     }
 }
 
-/// Counts a new front, or an inspection of a heap that hosts guests. Frees one empty unit if the
+/// Counts a new front, or an inspection. Frees one empty unit if the
 /// load does not need it.
 #[inline]
 pub(super) fn note_new_front<E: PoolEnv>(env: E) {

@@ -41,10 +41,15 @@ fn value(number: usize) -> Value {
     Box::new_in([number; 64], GuestPool)
 }
 
-/// Makes values and replaces them until each unit has been full and then the front again.
+/// Makes values and replaces them until each unit has been full and then the front again. Then
+/// replaces further ones until the heap hosts, but at most as many as before.
 fn replaced() -> Vec<Value> {
     let mut values: Vec<_> = (0..VALUES).map(value).collect();
-    for round in 0..if cfg!(miri) { 2 } else { 10 } * VALUES {
+    let rounds = if cfg!(miri) { 2 } else { 10 } * VALUES;
+    for round in 0..2 * rounds {
+        if round >= rounds && is_hosting() {
+            break;
+        }
         let at = round * 67 % VALUES;
         drop(values.swap_remove(at));
         values.push(value(round));
@@ -77,7 +82,7 @@ fn a_heap_that_hosts_stops_after_its_family_got_a_limit() {
     free_until_guest(&mut values);
     GuestPool.set_limit(1 << 30);
     for round in 0..if cfg!(miri) { 200 } else { 20_000 } {
-        let at = round % values.len();
+        let at = round * 67 % values.len();
         drop(values.swap_remove(at));
         values.push(value(round));
     }
@@ -137,7 +142,7 @@ fn a_thread_that_replaces_values_does_the_work_of_the_slow_path() {
     let (rounds, visit_every) = if cfg!(miri) { (300, 256) } else { (100_000, 8_192) };
     let before = visits();
     for round in 0..rounds {
-        let at = round % values.len();
+        let at = round * 67 % values.len();
         drop(values.swap_remove(at));
         values.push(value(round));
         // In one of 1,000 rounds, an allocation misses.

@@ -221,12 +221,35 @@ fn slots_of_a_hidden_front_return_to_the_heap_although_it_hosts() {
 }
 
 #[test]
+fn a_thread_that_replaces_one_value_branches_again() {
+    take_turn();
+    let mut values = hosting_with_hidden_front();
+    let heap = &owner_of(WORDS[0]).thread_heap().heap;
+    for round in 0..VALUES {
+        check_and_drop(values.swap_remove(round * 67 % VALUES));
+        if heap.guests() != 0 {
+            break;
+        }
+        values.push(value(0));
+    }
+    assert_eq!(heap.guests(), 1);
+    // The value takes the slot of the guest, so each of the following frees goes to one unit.
+    for _ in 0..ROUNDS {
+        check_and_drop(value(0));
+    }
+    assert!(!selects());
+    drop(values);
+    SelectingPool.trim();
+}
+
+#[test]
 fn a_thread_whose_slots_all_find_room_for_a_guest_continues_to_select() {
     take_turn();
     let mut values = hosting_with_hidden_front();
     // Each allocation takes the slot that was freed before, so no `until` of a unit becomes zero.
     for round in 0..ROUNDS {
-        let at = round % VALUES;
+        // Neighbouring frees go to different units.
+        let at = round * 67 % VALUES;
         let freed = values[at].as_ptr();
         check_and_drop(values.swap_remove(at));
         values.push(value(0));

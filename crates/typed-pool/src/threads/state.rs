@@ -119,8 +119,6 @@ impl PoolRecord {
     }
 }
 
-// `UnitHeap::frees_to` treats the address of a `UnitHeap` as that of its `ThreadHeap`.
-const _: () = assert!(core::mem::offset_of!(ThreadHeap, heap) == 0);
 // The size is a power of two so that a shift turns an index into an offset in the table.
 #[cfg(all(target_arch = "x86_64", not(test), not(ephemera_loom)))]
 const _: () = assert!(size_of::<ThreadHeap>().is_power_of_two());

@@ -1,0 +1,49 @@
+//! What a local free does that lowers an `until` to zero, and inspections of units.
+
+use super::supply::{Emptied, keep_or_free, note_new_front};
+use super::{AllocEnv, PoolEnv};
+use crate::unit::UnitPtr;
+
+/// Handles a unit after a local free of one of its slots lowered an `until` to zero. If that was
+/// the `until` of the heap, inspects the unit. If it was the unit's own, notes an event, queues the
+/// unit if it has live slots, and otherwise keeps or frees it.
+///
+/// One function handles both, so that the fast path of a free has only one call and stays small
+/// enough to be inlined.
+#[cold]
+#[inline(never)]
+pub(super) fn reclassify<E: AllocEnv>(env: E, unit: UnitPtr) {
+    let heap = env.heap();
+    if heap.local.until.get() == 0 {
+        inspect(env, unit);
+        return visit(env);
+    }
+    heap.note_frees(env);
+    let live = unit.live();
+    if live == 0 {
+        keep_or_free(env, unit, Emptied::Locally);
+    } else {
+        heap.enqueue(unit, live);
+    }
+}
+
+/// Inspects `unit`, and notes this as an event for the decision whether frees select: the unit is a
+/// sample of the units to which frees go.
+pub(super) fn inspect<E: PoolEnv>(env: E, unit: UnitPtr) {
+    if !weakened!("inspections_are_no_events") {
+        env.heap().note_inspection(env, unit);
+    }
+    env.heap().close_if_sparse(env, unit);
+}
+
+/// Does the work that is part of a slow path, because a thread that only replaces blocks never
+/// takes the slow path: that for other threads, and the search for units that the load does not
+/// need.
+pub(super) fn visit<E: AllocEnv>(env: E) {
+    if !weakened!("guests_replace_the_slow_path") {
+        env.visit();
+        if !weakened!("inspections_count_no_front") {
+            note_new_front(env);
+        }
+    }
+}
