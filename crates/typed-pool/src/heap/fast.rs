@@ -11,7 +11,7 @@ use ephemera_prim::raw::{base_addr, header_of};
 use ephemera_prim::select::select;
 
 use super::inspect::reclassify;
-use super::shown_front::{HIDDEN, HOSTING};
+use super::shown_front::{HOSTING, is_hidden};
 use super::{AllocEnv, UnitHeap};
 use crate::local_frees::{LINK, LocalFrees, NEVER, Reach, link_of};
 use crate::unit::{Unit, UnitPtr};
@@ -88,11 +88,11 @@ pub(crate) unsafe fn give<E: AllocEnv>(
         return;
     }
     let mut local = unit.local();
-    if E::MAY_SELECT && shown == HOSTING && !weakened!("selecting_frees_ignore_the_front") {
-        local = select(heap.is_front(unit) | heap.has_room(), &heap.local, local);
-    } else if E::MAY_SELECT && shown == HIDDEN && !weakened!("selecting_frees_ignore_the_front") {
-        // Here, the address of the list does not depend on the link that the last allocation read.
+    if E::MAY_SELECT && is_hidden(shown) && !weakened!("selecting_frees_ignore_the_front") {
         local = select(heap.is_front(unit), &heap.local, local);
+        if shown == HOSTING {
+            local = select(heap.has_room(), &heap.local, local);
+        }
     }
     // SAFETY: H1: this thread owns the unit, because `frees_to` is true. H3: the block is on no
     // list. `local` is the list of the heap if the unit is the front, because the front is hidden:

@@ -23,6 +23,12 @@ pub(super) const HIDDEN: *mut Unit = ptr::without_provenance_mut(1);
 /// address of no unit.
 pub(super) const HOSTING: *mut Unit = ptr::without_provenance_mut(3);
 
+/// Returns whether this value of `shown` hides the front. No unit has an odd address.
+#[inline]
+pub(super) fn is_hidden(shown: *mut Unit) -> bool {
+    shown.addr() % 2 == 1
+}
+
 impl UnitHeap {
     /// Returns whether `unit` is the front.
     #[inline]
@@ -39,7 +45,7 @@ impl UnitHeap {
     /// Returns whether the front is hidden.
     #[inline]
     pub(crate) fn hides_front(&self) -> bool {
-        matches!(self.shown.get(), HIDDEN | HOSTING)
+        is_hidden(self.shown.get())
     }
 
     /// Sets whether the frees of this heap select, and restarts the count of frees to its list.

@@ -248,8 +248,8 @@ fn a_thread_whose_slots_all_find_room_for_a_guest_continues_to_select() {
     let mut values = hosting_with_hidden_front();
     // Each allocation takes the slot that was freed before, so no `until` of a unit becomes zero.
     for round in 0..ROUNDS {
-        // Neighbouring frees go to different units.
-        let at = round * 67 % VALUES;
+        // Every ninth slot is a sample, and neighbouring samples are in different units.
+        let at = round * 41 % VALUES;
         let freed = values[at].as_ptr();
         check_and_drop(values.swap_remove(at));
         values.push(value(0));
