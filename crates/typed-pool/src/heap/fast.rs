@@ -90,6 +90,8 @@ pub(crate) unsafe fn give<E: AllocEnv>(
     let mut local = unit.local();
     if E::MAY_SELECT && is_hidden(shown) && !weakened!("selecting_frees_ignore_the_front") {
         local = select(heap.is_front(unit), &heap.local, local);
+        // This is a branch, because whether there is room depends on the link that the last
+        // allocation read. In a heap that does not host, the free must not wait for that link.
         if shown == HOSTING {
             local = select(heap.has_room(), &heap.local, local);
         }
