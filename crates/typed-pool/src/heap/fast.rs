@@ -19,8 +19,8 @@ use crate::unit::{Unit, UnitPtr};
 impl UnitHeap {
     /// Takes a free slot for a value of `size` bytes: the guest, or the slot of the front that was
     /// freed last. If neither exists, takes a slot of the front that was never used. Returns `None`
-    /// if there is no such slot either. This function does not consider slots that the heap hides
-    /// or slots that were set aside.
+    /// if there is no such slot either. This function does not consider slots that the heap
+    /// withholds or slots that were set aside.
     #[inline]
     pub(crate) fn take(&self, size: usize) -> Option<NonNull<u8>> {
         let slot = self.local.free.get();
@@ -97,14 +97,14 @@ pub(crate) unsafe fn give<E: AllocEnv>(
         }
     }
     // SAFETY: H1: this thread owns the unit, because `frees_to` is true. H3: the block is on no
-    // list. `local` is the list of the heap if the unit is the front, because the front is hidden:
-    // a free to a front that is shown has returned (H10). Otherwise, it is that of the unit, or
-    // that of the heap, which has room for a guest.
+    // list. H10: a free to a shown front has returned above. So if the unit is the front, the front
+    // is hidden, and `local` is the list of the heap. For any other unit, `local` is the list of
+    // the unit, or that of the heap if it has room for a guest.
     unsafe { push_and_count(env, unit, local, (block, size, reach)) };
 }
 
-/// Pushes a freed slot of `unit` to `local`, and counts the free. If this lowers the `until` of
-/// `local` to zero, notes an event and looks at the unit.
+/// Pushes a freed slot of `unit` to `local`, and counts the free. Calls [`reclassify`] if this
+/// lowers the `until` of `local` to zero.
 ///
 /// # Safety
 /// The calling thread owns the heap of `env`, and `unit` is a unit of that heap. `local` is the
@@ -124,8 +124,8 @@ pub(super) unsafe fn push_and_count<E: AllocEnv>(
     unsafe { local.push(block, size, reach) };
     unit.claim().touch();
     let until = local.count();
-    // The list is that of the unit, or the environment keeps no count: only heaps that may select
-    // hide their fronts.
+    // Only a `TypedPool` counts live slots. Its front is never hidden, so `local` is the list of
+    // `unit` here, and the slot was live outside the front.
     env.sub_live(1);
     if until == 0 {
         reclassify(env, unit);
@@ -150,7 +150,8 @@ pub(crate) unsafe fn give_known(heap: &UnitHeap, unit: UnitPtr, block: NonNull<u
     let hosts = heap.shown.get() == HOSTING;
     let local = select(heap.is_front(unit) | (hosts & heap.has_room()), &heap.local, unit.local());
     if local.until.get() == 1 && !weakened!("known_units_are_never_looked_at") {
-        // The ordinary path does not count a free to a front that is shown.
+        // While the heap branches, only this function decrements the heap's `until`, because the
+        // ordinary path does not count frees to a shown front. So this function also resets it.
         if heap.local.until.get() == 1 && !heap.hides_front() {
             heap.local.until.set(NEVER);
         }

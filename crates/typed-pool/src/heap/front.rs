@@ -90,6 +90,7 @@ impl UnitHeap {
         }
         unit.free().set(self.local.free.replace(ptr::null_mut()));
         unit.cursor().set(self.cursor.replace(self.end_of_front()));
+        self.end.set(self.end_of_front());
         self.scope_of_front.set(FrontScope::Aside);
         Some(bytes)
     }

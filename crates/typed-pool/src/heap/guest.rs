@@ -8,24 +8,29 @@
 //!
 //! ```text
 //!   at first            free --> f1 --> f2 --> null     behind: null     slots of the front
-//!   a free of g         free --> g --> null             behind --> f1 --> f2
-//!   an allocation: g    free --> null                   behind --> f1 --> f2
-//!   a free of h         free --> h --> null             behind --> f1 --> f2
+//!   a free of g         free --> g --> null             behind --> f1 --> f2 --> null
+//!   an allocation: g    free --> null                   behind --> f1 --> f2 --> null
+//!   a free of h         free --> h --> null             behind --> f1 --> f2 --> null
 //! ```
+//!
+//! This is the heap of a `TypedPool`. A heap whose frees may select moves slots to `behind` before
+//! it has a guest, and leaves `f1` in the free list.
 //!
 //! While the heap hosts, the free list has at most one guest, because a free adds a guest only to
 //! an empty list. The list may also contain slots of the front. A guest's unit counts the guest as
 //! live. An allocation that finds neither a guest nor a slot of the front *misses*: it then gets
-//! one of the slots of the front that the heap hides.
+//! one of the slots of the front that the heap withholds.
 //!
 //! Two kinds of heap host:
 //!
-//! * A heap whose frees may select hosts while they do (`selection`). It begins when they begin to
-//!   select, or when a unit becomes the front. Its frees ask for room without a branch. It adds no
-//!   guest while they branch, and closes at the next miss or with the next front.
-//! * The heap of a `TypedPool`, whose frees can only branch, is *open* to guests while its front
-//!   has no slot that was never used. A free to another unit then takes a path of its own (`host`),
-//!   and the heap begins to host if the front has a linked free slot.
+//! * A heap whose frees may select (`selection`) hosts while they select. It begins when the record
+//!   begins to select, or with a later front. Each free then chooses its list without a branch on
+//!   its unit or on the room. After the record branches again, the heap adds no guest, and closes
+//!   at its next miss or with its next front.
+//! * The heap of a `TypedPool`, whose frees always branch, *opens* to guests if a unit without
+//!   never-used slots becomes its front and no pause covers that front. It stays open until it
+//!   closes at a miss or an inspection, or gets its next front. A free to another unit then leaves
+//!   the fast path (`host`), and the heap begins to host if the front has a linked free slot.
 //!
 //! `give_up_front`, `take_scraped` and `trim_keeping` dismiss the guest before the front changes or
 //! is set aside, without a call to the backing allocator between the two steps. The invariants are
@@ -88,11 +93,11 @@ impl UnitHeap {
         self.is_open.set(false);
     }
 
-    /// Begins to host, or opens the heap to guests if its frees can only branch. Does so only if
+    /// Begins to host, or opens the heap to guests if its frees always branch. Does so only if
     /// the heap may host, its units have at most [`LARGEST_UNIT`] bytes, and no pause covers this
     /// front. The caller has changed the front, or whether the heap selects.
     ///
-    /// A heap whose frees may select begins only while they do. A heap whose frees can only branch
+    /// A heap whose frees may select begins only while they do. A heap whose frees always branch
     /// stays closed if the front has slots that were never used, because the program does not need
     /// the free slots of other units yet.
     #[inline]
@@ -110,9 +115,10 @@ impl UnitHeap {
         }
     }
 
-    /// Leaves at most one free slot of the front to allocations, so that each later allocation that
-    /// finds no guest misses: hides all slots behind `first`, the first slot of the free list, and
-    /// all slots that were never used, except for one of these if `first` is null.
+    /// Leaves `first`, the first linked free slot of the front, to allocations, and withholds the
+    /// other free slots of the front. Slots after `first` move to `behind`, and `end` withholds
+    /// those that were never used. If `first` is null, leaves one slot that was never used, if
+    /// there is one.
     fn leave_one(&self, first: *mut u8) {
         let (mut second, mut end) = (ptr::null_mut(), self.cursor.get());
         if first.is_null() && end != self.end_of_front() {
@@ -120,14 +126,14 @@ impl UnitHeap {
         } else if !first.is_null() {
             // SAFETY: H1: the caller owns the heap. H3: linked slots are free.
             second = unsafe { link_of(first) };
-            // SAFETY: H1: the caller owns the heap. H3: the slot is free, and the slots after it
-            // are about to become another list.
+            // SAFETY: H1: the caller owns the heap. H3: the slot is free. `second` has the slots
+            // after it, so `first` is now the last slot of its list.
             unsafe { write_link(first, ptr::null_mut()) };
         }
         self.local.free.set(first);
         self.end.set(end);
-        let hosts = !second.is_null() || weakened!("fronts_without_free_slots_host_no_guest");
-        self.behind.set(if hosts { second } else { NOTHING });
+        let keeps = !second.is_null() || weakened!("fronts_without_free_slots_host_no_guest");
+        self.behind.set(if keeps { second } else { NOTHING });
         self.show_front();
     }
 
@@ -140,7 +146,8 @@ impl UnitHeap {
         if self.is_hosting() {
             return self.has_room();
         }
-        // If the free list is empty, `behind` would stay null, as in a heap that does not host.
+        // If the free list is empty, the front of an open heap has no free slot, so the heap is
+        // about to take another front.
         if first.is_null() || !self.is_open.get() || !env.may_host() {
             return false;
         }
@@ -167,7 +174,7 @@ impl UnitHeap {
 
     /// Handles a miss: leaves another slot of the front to allocations. If guests do not pay,
     /// leaves all slots and closes the heap. Closes it without a pause if its frees may select but
-    /// no longer do, or if they can only branch and the slot is the last one. Returns `false` if
+    /// no longer do, or if they always branch and the slot is the last one. Returns `false` if
     /// the front has no free slot. The free list must be empty.
     pub(super) fn miss(&self) -> bool {
         let first = self.first_behind();
@@ -177,9 +184,10 @@ impl UnitHeap {
         }
         let selects = self.selects();
         if selects {
-            self.book_listed_frees();
+            self.credit_listed_frees();
         }
-        // SAFETY: H1: the caller owns the heap. H3: the slots in `behind` are free.
+        // SAFETY: H1: the caller owns the heap. H3: the slots in `behind` are free. `first` is not
+        // null: without unused slots, a null `first` has returned above.
         let is_last = !has_unused && unsafe { link_of(first) }.is_null();
         let must_close = !selects && (is_last || !self.is_open.get());
         if must_close || !self.guests.misses(self.is_open.get()) {

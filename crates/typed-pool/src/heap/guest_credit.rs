@@ -23,24 +23,28 @@ const MOST_PAUSES: u8 = 12;
 const SPARSE_PAUSES: u8 = 6;
 
 /// The credits by which a heap decides whether it hosts guests. Each guest earns a credit, and so
-/// does a slot of a hidden front. Each miss takes [`MISS`] credits and leaves at most [`MOST`]. A
-/// miss that finds fewer than [`MISS`] credits closes the heap for the rest of its front, and
+/// does each free to a hidden front. Each miss takes [`MISS`] credits and leaves at most [`MOST`].
+/// A miss that finds fewer than [`MISS`] credits closes the heap for the rest of its front, and
 /// begins a pause. The first pause lasts for one further front, and each further pause in a row
 /// about twice as long as the one before, up to a maximum.
 #[derive(Debug)]
 pub(super) struct GuestCredit {
     credit: Cell<u16>,
     /// The number of pauses since the last success, at most [`MOST_PAUSES`]. A success is a miss
-    /// that finds [`SUCCESS`] credits, or an inspection that closes no heap. A pause for sparse
-    /// units raises the number to at least [`SPARSE_PAUSES`].
+    /// that finds [`SUCCESS`] credits, or an inspection of a unit that is neither sparse nor the
+    /// front, in a heap that hosts. A pause for sparse units raises the number to at least
+    /// [`SPARSE_PAUSES`].
     pauses: Cell<u8>,
     /// An estimate of the credits that misses took since the last inspection, as a multiple of
     /// [`SUCCESS`]. Each miss adds at least 1.
     taken: Cell<u8>,
-    /// The number of further fronts for which the current pause lasts.
+    /// The number of fronts left in the current pause. A front counts if the heap would host with
+    /// it without this pause. So does each time that the record begins to select.
     left: Cell<u16>,
-    /// The `until` of a heap that selects when its frees last earned credits.
-    booked: Cell<u16>,
+    /// The `until` of the heap at the last call to [`Self::credit`] or [`Self::begin_count`].
+    credited: Cell<u16>,
+    /// The low bits of the number of the unit that was inspected last.
+    sampled: Cell<u16>,
 }
 
 impl GuestCredit {
@@ -50,7 +54,8 @@ impl GuestCredit {
             pauses: Cell::new(0),
             taken: Cell::new(0),
             left: Cell::new(0),
-            booked: Cell::new(0),
+            credited: Cell::new(0),
+            sampled: Cell::new(0),
         }
     }
 
@@ -68,15 +73,21 @@ impl GuestCredit {
         self.credit.set(self.credit.get().saturating_add(frees));
     }
 
+    /// Notes the number of the unit that is inspected. Returns whether the last call had the same
+    /// number. The answer is also `true` for a few other numbers.
+    pub(super) fn samples(&self, unit: usize) -> bool {
+        self.sampled.replace(unit as u16) == unit as u16
+    }
+
     /// Begins a count of frees that starts at `until` and goes down.
     pub(super) fn begin_count(&self, until: usize) {
-        self.booked.set(until as u16);
+        self.credited.set(until as u16);
     }
 
     /// Earns a credit for each free since the last call, or since the count began. `until` is the
     /// current state of the count. Returns the number of these frees.
-    pub(super) fn book(&self, until: usize) -> u16 {
-        let frees = self.booked.replace(until as u16).saturating_sub(until as u16);
+    pub(super) fn credit(&self, until: usize) -> u16 {
+        let frees = self.credited.replace(until as u16).saturating_sub(until as u16);
         self.earn(frees);
         frees
     }

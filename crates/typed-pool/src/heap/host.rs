@@ -2,7 +2,7 @@
 //!
 //! If the heap of a `TypedPool` is open, `AllocEnv::give_back` calls [`UnitHeap::host_or_give`] for
 //! each free except those to the front. The slow paths of allocations first call
-//! [`UnitHeap::take_hidden`].
+//! [`UnitHeap::take_withheld`].
 
 use core::ptr::NonNull;
 
@@ -69,10 +69,10 @@ impl UnitHeap {
     }
 
     /// Takes a slot for a value of `size` bytes from a heap that hosts. If the free list is empty,
-    /// the allocation is a miss and takes a slot of the front that the heap hides. Returns `None`
-    /// if the heap does not host, or if the front has no free slot.
+    /// the allocation is a miss and takes a slot of the front that the heap withholds. Returns
+    /// `None` if the heap does not host, or if the front has no free slot.
     #[inline]
-    pub(crate) fn take_hidden(&self, size: usize) -> Option<NonNull<u8>> {
+    pub(crate) fn take_withheld(&self, size: usize) -> Option<NonNull<u8>> {
         if !self.is_hosting() || (self.local.free.get().is_null() && !self.miss()) {
             return None;
         }

@@ -1,4 +1,7 @@
-//! What a local free does that lowers an `until` to zero, and inspections of units.
+//! The slow path of a local free, and inspections.
+//!
+//! A local free calls [`reclassify`] if it lowers an `until` to zero. An *inspection* checks
+//! whether the unit of a freed slot is sparse, and tells the record whether the unit is the front.
 
 use super::supply::{Emptied, keep_or_free, note_new_front};
 use super::{AllocEnv, PoolEnv};
@@ -36,9 +39,9 @@ pub(super) fn inspect<E: PoolEnv>(env: E, unit: UnitPtr) {
     env.heap().close_if_sparse(env, unit);
 }
 
-/// Does the work that is part of a slow path, because a thread that only replaces blocks never
-/// takes the slow path: that for other threads, and the search for units that the load does not
-/// need.
+/// Does the regular work of an allocation's slow path: the work for other threads, and the search
+/// for empty units that the load does not need. Each inspection calls this function, because a
+/// thread that only replaces blocks never takes that slow path.
 pub(super) fn visit<E: AllocEnv>(env: E) {
     if !weakened!("guests_replace_the_slow_path") {
         env.visit();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   free, cursor, end        the guest, and the free slots of the front: linked, and never used
-//!   behind                   linked free slots of the front that the heap hides while it hosts
+//!   behind                   linked free slots of the front that the heap withholds while it hosts
 //!   front    --> unit        the heap allocates from it until no slot is free
 //!   queue    --> units       the next fronts: each unit has a free slot
 //!   full     --> units       full units: too few of their slots are free again (`SHARE`)

@@ -16,10 +16,8 @@
 use core::cell::Cell;
 
 /// The number of frees to the list of a heap that selects after which the heap inspects a unit. The
-/// number is odd, so that inspections sample both kinds of frees if every second free is to the
-/// front.
-pub(super) const LISTED_FREES: usize = if SHORT { 9 } else { 1_023 };
-const _: () = assert!(LISTED_FREES % 2 == 1);
+/// number is a prime, so that inspections sample all blocks that a program frees in turn.
+pub(super) const LISTED_FREES: usize = if SHORT { 11 } else { 1_021 };
 
 /// The number of events after which a record starts its first trial.
 const TRIAL: usize = if SHORT { 4 } else { 128 };
@@ -31,14 +29,16 @@ const SUCCESS: usize = if SHORT { 16 } else { 256 };
 const MOST_PAUSE: usize = 1 << 20;
 /// The number by which an event with predictable frees lowers the score.
 const LOSS: usize = 2;
-/// The number of events for which an inspection counts, unless it found the front. About 1,000
+/// The number of events for which an inspection counts if it found another unit than the front and
+/// than the inspection before. About 1,000
 /// frees or more came before it, whereas the `until` of a unit may become zero after 8.
 const INSPECTION_WEIGHT: usize = 8;
 
 /// Unit tests and Miri make few frees, so the numbers are small there.
 const SHORT: bool = cfg!(any(test, miri));
 
-/// Where the frees of a heap since its last event went.
+/// What a heap knows about its recent frees at an event: those since its last event or miss,
+/// because a miss also restarts the count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecentFrees {
     /// An inspection found the front.
@@ -48,8 +48,11 @@ pub(crate) enum RecentFrees {
     /// Some were to the front or of guests and some to other units, or the heap does not select.
     /// The `until` of a unit became zero.
     Mixed,
-    /// An inspection found another unit than the front, the one with this address.
-    Inspected(usize),
+    /// An inspection found a unit that is neither the front nor the unit that the heap inspected
+    /// before.
+    Inspected,
+    /// An inspection found the unit that the heap inspected before, which is not the front.
+    SameUnit,
 }
 
 /// The decision of one record. Only the holder of the record uses it.
@@ -61,7 +64,7 @@ pub(crate) struct Selection {
     score: Cell<usize>,
     /// The number of further events before the next trial.
     pause: Cell<usize>,
-    /// The address of the heap or of the inspected unit of the last event while the frees selected.
+    /// The address of the heap with the last event while the frees selected.
     last: Cell<usize>,
 }
 
@@ -91,29 +94,27 @@ impl Selection {
     /// Notes an event of the heap at this address. Returns whether the decision changed.
     ///
     /// Frees are predictable if they are to the front, or if all of them are to other units of one
-    /// heap. Runs in several heaps alternate, so branches on the front mispredict. Guests of one
-    /// unit are also predictable: once the frees branch, this unit becomes the front.
+    /// heap. If events of several heaps alternate, the branches on their fronts mispredict. Guests
+    /// of one unit are also predictable. They lower the score by less, because two samples in one
+    /// unit are not rare if a heap has few units.
     #[inline]
     pub(crate) fn note(&self, heap: usize, frees: RecentFrees) -> bool {
         let score = self.score.get();
-        let (weight, at) = match frees {
-            RecentFrees::Inspected(unit) => (INSPECTION_WEIGHT, unit),
-            _ => (1, heap),
-        };
+        let weight = if frees == RecentFrees::Inspected { INSPECTION_WEIGHT } else { 1 };
         if !self.selects() {
             self.score.set(score + weight);
             return score >= TRIAL + self.pause.get() && self.start();
         }
-        let pays = match frees {
-            RecentFrees::ToFront => false,
-            RecentFrees::OneRun => self.last.get() != at || weakened!("runs_select"),
-            RecentFrees::Inspected(_) => self.last.get() != at || weakened!("guests_of_one_unit_select"),
-            RecentFrees::Mixed => true,
+        let loss = match frees {
+            RecentFrees::OneRun if self.last.get() != heap || weakened!("runs_select") => 0,
+            RecentFrees::OneRun | RecentFrees::ToFront => LOSS,
+            RecentFrees::SameUnit if !weakened!("guests_of_one_unit_select") => 1,
+            RecentFrees::SameUnit | RecentFrees::Inspected | RecentFrees::Mixed => 0,
         };
-        self.last.set(at);
-        if !pays {
-            self.score.set(score.saturating_sub(LOSS));
-            return score <= LOSS && self.end();
+        self.last.set(heap);
+        if loss != 0 {
+            self.score.set(score.saturating_sub(loss));
+            return score <= loss && self.end();
         }
         self.score.set(SUCCESS.min(score + weight));
         if score + weight > SUCCESS {

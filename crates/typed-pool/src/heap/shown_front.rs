@@ -76,9 +76,12 @@ impl UnitHeap {
         if self.selects() {
             self.restart_count();
         }
-        let unit = unit.as_ptr();
-        let is_front = unit == self.front.get();
-        env.note_frees(if is_front { RecentFrees::ToFront } else { RecentFrees::Inspected(unit.addr()) });
+        let is_same = self.guests.samples(unit.as_ptr().addr() / self.spec.unit.max(1));
+        env.note_frees(match self.is_front(unit) {
+            true => RecentFrees::ToFront,
+            false if is_same => RecentFrees::SameUnit,
+            false => RecentFrees::Inspected,
+        });
     }
 
     fn restart_count(&self) {
@@ -88,14 +91,14 @@ impl UnitHeap {
 
     /// Earns a credit for each free to the list of this heap since the last call. Returns their
     /// number. The heap must select.
-    pub(super) fn book_listed_frees(&self) -> u16 {
-        self.guests.book(self.local.until.get())
+    pub(super) fn credit_listed_frees(&self) -> u16 {
+        self.guests.credit(self.local.until.get())
     }
 
     /// Notes that the `until` of a unit has become zero, as an event.
     #[inline]
     pub(super) fn note_frees<E: PoolEnv>(&self, env: E) {
-        let is_one_run = self.selects() && self.book_listed_frees() == 0;
+        let is_one_run = self.selects() && self.credit_listed_frees() == 0;
         env.note_frees(if is_one_run { RecentFrees::OneRun } else { RecentFrees::Mixed });
     }
 }

@@ -13,11 +13,12 @@ use crate::unit::UnitPtr;
 /// Allocates a slot for a value of `size` bytes, after the fast path found none.
 ///
 /// Tries the front again, then a unit of the queue, then an empty unit. The front may have free
-/// slots that the heap hides, from an earlier scope, or from remote frees that this visit booked.
-/// If no unit serves, `refill` books remote frees and tries again. Booking comes second, because it
-/// takes the cache line of each group from another core. Empty units that the heap learned to keep
-/// come only after the booking, because the heap would otherwise rotate through them, and `kept`
-/// would find all of them needed. Finally, `refill` requests a unit from the backing allocator.
+/// slots that the heap withholds, from an earlier scope, or from remote frees that this visit
+/// booked. If no unit serves, `refill` books remote frees and tries again. Booking comes second,
+/// because it takes the cache line of each group from another core. Empty units that the heap
+/// learned to keep come only after the booking, because the heap would otherwise rotate through
+/// them, and `kept` would find all of them needed. Finally, `refill` requests a unit from the
+/// backing allocator.
 ///
 /// While units rest (`rest`), the heap uses all of its empty units before it books. If it has fewer
 /// units than [`UnitHeap::units_for_rest`], it tries to request a new unit before it takes one of
@@ -28,7 +29,7 @@ pub(crate) fn refill<E: AllocEnv>(env: E, size: usize) -> Result<NonNull<u8>, Al
     let heap = env.heap();
     heap.owned.write();
     heap.inherit_front(env);
-    if let Some(slot) = heap.take_hidden(size).or_else(|| heap.take(size)) {
+    if let Some(slot) = heap.take_withheld(size).or_else(|| heap.take(size)) {
         return Ok(slot);
     }
     if heap.grows_for_rest(env) {

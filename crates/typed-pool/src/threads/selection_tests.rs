@@ -233,11 +233,15 @@ fn a_thread_that_replaces_one_value_branches_again() {
         values.push(value(0));
     }
     assert_eq!(heap.guests(), 1);
-    // The value takes the slot of the guest, so each of the following frees goes to one unit.
+    // The value takes the slot of the guest, so each of its frees goes to one unit. The other heap
+    // has a front alone.
+    let other = Value::with_capacity_in(WORDS[1], SelectingPool);
     for _ in 0..ROUNDS {
         check_and_drop(value(0));
+        drop(Value::with_capacity_in(WORDS[1], SelectingPool));
     }
     assert!(!selects());
+    drop(other);
     drop(values);
     SelectingPool.trim();
 }
@@ -248,7 +252,7 @@ fn a_thread_whose_slots_all_find_room_for_a_guest_continues_to_select() {
     let mut values = hosting_with_hidden_front();
     // Each allocation takes the slot that was freed before, so no `until` of a unit becomes zero.
     for round in 0..ROUNDS {
-        // Every ninth slot is a sample, and neighbouring samples are in different units.
+        // Every eleventh slot is a sample, and neighbouring samples are in different units.
         let at = round * 41 % VALUES;
         let freed = values[at].as_ptr();
         check_and_drop(values.swap_remove(at));

@@ -28,7 +28,7 @@ pub(super) unsafe fn refill(heaps: Heaps<'_>, heap: usize, size: usize) -> Resul
     let owner = unsafe { heaps.owner(heap) };
     // A miss of a heap that hosts does not count as a visit, because the heap's inspections count
     // instead.
-    if let Some(slot) = owner.heap().take_hidden(size) {
+    if let Some(slot) = owner.heap().take_withheld(size) {
         return Ok(slot);
     }
     // SAFETY: the caller holds the record.
