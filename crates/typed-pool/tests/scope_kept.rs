@@ -187,51 +187,6 @@ fn slots_that_a_scope_frees_and_does_not_use_count_for_the_next_one() {
     });
 }
 
-#[test]
-fn a_front_that_is_set_aside_has_no_guest() {
-    /// A unit has 62 slots of this size.
-    const SIZE: usize = 512;
-    alone(|| {
-        bind_thread();
-        (0..MANY).for_each(|_| _ = visit_and_drop(&[32]));
-        let scope = builder().build();
-        // Frees that empty the units of two heaps in turn make the frees of the record select.
-        scope.run(|| {
-            for _ in 0..4 {
-                let many: alloc::vec::Vec<_> = (0..if cfg!(miri) { 600 } else { 3_000 })
-                    .map(|number| bytes([256, 320][number % 2]))
-                    .collect();
-                drop(many);
-            }
-        });
-        drop(scope);
-        let scope = builder().build();
-        let before = scope.stats();
-        scope.run(|| {
-            let first: alloc::vec::Vec<_> = (0..62).map(|_| bytes(SIZE)).collect();
-            let mut others: alloc::vec::Vec<_> = (0..3 * 62).map(|_| bytes(SIZE)).collect();
-            let stats = scope.stats();
-            let (units, slots) = (stats.units - before.units, stats.slots - before.slots);
-            assert_eq!((units, slots), (4, 4 * 62), "all units are full");
-            // The heap hosts after some of these replacements.
-            for round in 0..if cfg!(miri) { 300 } else { 2_000 } {
-                drop(others.swap_remove(round * 67 % others.len()));
-                others.push(bytes(SIZE));
-            }
-            // The slot of this block is a guest. The thread frees the other blocks at the end of
-            // the closure.
-            drop(others.swap_remove(70));
-            drop((first, others));
-        });
-        drop(scope);
-        let scope = builder().build();
-        let block = scope.run(|| bytes(SIZE));
-        assert_ne!(scope.usage().bytes_held, 0, "the unit of the block counts for its scope");
-        assert_eq!(scope.stats().slots_live, 1);
-        drop(block);
-    });
-}
-
 /// The sizes of many blocks of one class, more than fit in the first units of a heap.
 static MANY_BLOCKS: [usize; if cfg!(miri) { 300 } else { 3_000 }] =
     [32; if cfg!(miri) { 300 } else { 3_000 }];

@@ -147,7 +147,7 @@ pub(super) unsafe fn push_and_count<E: AllocEnv>(
 /// with room for a link, and nothing uses it after a call that returns `true`.
 #[inline]
 pub(crate) unsafe fn give_known(heap: &UnitHeap, unit: UnitPtr, block: NonNull<u8>) -> bool {
-    let hosts = heap.shown.get() == HOSTING;
+    let hosts = heap.shown.get() == HOSTING && !weakened!("known_slots_are_no_guests");
     let local = select(heap.is_front(unit) | (hosts & heap.has_room()), &heap.local, unit.local());
     if local.until.get() == 1 && !weakened!("known_units_are_never_looked_at") {
         // While the heap branches, only this function decrements the heap's `until`, because the

@@ -182,8 +182,8 @@ impl UnitHeap {
         if first.is_null() && !has_unused {
             return false;
         }
-        let selects = self.selects();
-        if selects {
+        let selects = self.selects() || weakened!("branching_heaps_pause");
+        if self.selects() {
             self.credit_listed_frees();
         }
         // SAFETY: H1: the caller owns the heap. H3: the slots in `behind` are free. `first` is not

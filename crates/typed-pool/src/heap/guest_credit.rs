@@ -3,8 +3,7 @@
 
 use core::cell::Cell;
 
-/// The number of credits that a *miss* takes. A miss is an allocation that finds the free list of a
-/// hosting heap empty.
+/// The number of credits that a miss takes (`guest`).
 const MISS: u16 = 16;
 /// The maximum number of credits that remain after a miss, unless the miss makes an inspection due.
 const MOST: u16 = 3 * MISS;
@@ -73,8 +72,8 @@ impl GuestCredit {
         self.credit.set(self.credit.get().saturating_add(frees));
     }
 
-    /// Notes the number of the unit that is inspected. Returns whether the last call had the same
-    /// number. The answer is also `true` for a few other numbers.
+    /// Notes the number of the unit that is inspected. Returns whether the last call had a number
+    /// with the same low bits, which is nearly always the number of the same unit.
     pub(super) fn samples(&self, unit: usize) -> bool {
         self.sampled.replace(unit as u16) == unit as u16
     }

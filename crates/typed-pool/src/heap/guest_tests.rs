@@ -9,6 +9,7 @@ use std_alloc::vec::Vec;
 use allocator_api2::alloc::{AllocError, Allocator, Global};
 
 use super::UnitHeap;
+use super::supply::{LeftUnits, trim_keeping};
 use crate::{TypedBox, TypedPool};
 
 /// A value of a type whose units have 63 slots.
@@ -140,6 +141,25 @@ fn a_trim_gives_the_guest_to_its_unit() {
     assert_eq!(pool.stats().empty_units, UNITS, "a unit with a guest alone is empty");
     pool.trim();
     assert_eq!(pool.stats().units, 1);
+    values.front.clear();
+    values.assert_counts();
+    pool.trim();
+    assert_eq!(pool.stats().bytes_held, 0);
+}
+
+#[test]
+fn a_front_that_is_set_aside_has_no_guest() {
+    let pool = pool::<Value>();
+    let mut values = Replacing::new(&pool, [1; 64]);
+    values.free_in_unit(0);
+    assert_eq!(pool.heap.guests(), 1);
+    // What the end of a scope does.
+    trim_keeping(&pool, usize::MAX, LeftUnits { aside: true, unused: true });
+    assert!(!pool.heap.is_hosting() && pool.heap.local.free.get().is_null());
+    values.assert_counts();
+    values.front.push(pool.alloc([1; 64]));
+    values.assert_counts();
+    values.others.clear();
     values.front.clear();
     values.assert_counts();
     pool.trim();

@@ -10,7 +10,7 @@
 //! *event* is a local free that lowers the `until` of a unit to zero, or an inspection. While the
 //! record selects, its heaps count the frees to their lists, that is, those to their fronts and
 //! those of guests. After [`LISTED_FREES`] of them, a heap inspects the unit of the last one as a
-//! sample. [`RecentFrees`] is what a heap knows about its frees at an event. If the frees before
+//! sample. An event describes the frees before it by [`RecentFrees`]. If the frees before
 //! most events were predictable, the record branches again, and waits longer for its next trial.
 
 use core::cell::Cell;
@@ -30,15 +30,15 @@ const MOST_PAUSE: usize = 1 << 20;
 /// The number by which an event with predictable frees lowers the score.
 const LOSS: usize = 2;
 /// The number of events for which an inspection counts if it found another unit than the front and
-/// than the inspection before. About 1,000
-/// frees or more came before it, whereas the `until` of a unit may become zero after 8.
+/// than the inspection before. It comes after 1,021 frees, whereas the `until` of a unit may become
+/// zero after 8.
 const INSPECTION_WEIGHT: usize = 8;
 
 /// Unit tests and Miri make few frees, so the numbers are small there.
 const SHORT: bool = cfg!(any(test, miri));
 
-/// What a heap knows about its recent frees at an event: those since its last event or miss,
-/// because a miss also restarts the count.
+/// The recent frees of a heap, as an event describes them. They are the frees since the last event
+/// or miss of the heap, because a miss also restarts the count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecentFrees {
     /// An inspection found the front.

@@ -7,8 +7,8 @@ use ephemera_prim::account::{Account, Leaving, Limit, reserved};
 use ephemera_prim::raw;
 use ephemera_prim::unit_list::UnitList;
 
-use super::PoolEnv;
 use super::list::UnlistedUnits;
+use super::{PoolEnv, UnitHeap};
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::{Unit, UnitPtr};
 
@@ -56,7 +56,7 @@ pub(super) fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr, emptied: Emptied) 
     if emptied == Emptied::Remotely && unit.slots() == heap.spec.slots && env.may_rest() {
         heap.kept.note_emptied();
     }
-    if heap.empties_len.get() < heap.kept.keep() {
+    if heap.empties_len.get() < empties_to_keep(heap) {
         return keep_empty(env, unit);
     }
     let mut surplus = Some(unit);
@@ -64,10 +64,17 @@ pub(super) fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr, emptied: Emptied) 
         if !give_back(env, unit, UnitList::remove) {
             return keep_empty(env, unit);
         }
-        if heap.empties_len.get() > heap.kept.keep() && !weakened!("surplus_stays") {
+        if heap.empties_len.get() > empties_to_keep(heap) && !weakened!("surplus_stays") {
             surplus = heap.pop_empty();
         }
     }
+}
+
+/// Returns the number of empty units that the heap keeps now. A heap that hosts keeps one less,
+/// because the unit of its guest may have no live slot.
+fn empties_to_keep(heap: &UnitHeap) -> usize {
+    let of_guest = heap.is_hosting() && !weakened!("units_of_guests_are_extra");
+    heap.kept.keep().saturating_sub(usize::from(of_guest))
 }
 
 /// Keeps an empty unit, and counts it in the account, because a thread whose request was refused
@@ -181,7 +188,7 @@ pub(crate) fn set_resting<E: PoolEnv>(env: E, rests: bool) {
     heap.kept.set_resting(rests);
     if !rests && heap.units_len.get() <= heap.units_for_rest() {
         heap.kept.unlearn_all();
-        give_back_beyond(env, heap.kept.keep(), UnitList::remove);
+        give_back_beyond(env, empties_to_keep(heap), UnitList::remove);
     }
 }
 

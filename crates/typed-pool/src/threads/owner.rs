@@ -54,7 +54,7 @@ impl<'w> HeapOwner<'w> {
 pub(super) unsafe fn apply_selection(data: &PoolRecord) {
     for heap in Heaps::of(data).flat_map(Heaps::used) {
         heap.heap.set_selects(data.selection.selects());
-        // SAFETY: the caller holds the record of these heaps.
+        // SAFETY: L1: the caller holds the record of these heaps.
         heap.heap.open_to_guests(unsafe { HeapOwner::new(heap) });
     }
 }

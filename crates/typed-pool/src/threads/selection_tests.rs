@@ -2,19 +2,23 @@
 #![expect(unreachable_pub, reason = "the methods of an allocator that the macro declares are public")]
 
 use core::alloc::Layout;
-use core::ptr;
+use core::mem::ManuallyDrop;
+use core::ptr::{self, NonNull};
 use std::thread;
 use std_alloc::vec::Vec;
 
 use allocator_api2::vec::Vec as PoolVec;
+use ephemera_prim::raw::header_of;
 use ephemera_testkit::suite::take_turn;
 
-use super::owner::HeapOwner;
+use super::owner::{HeapOwner, apply_selection};
 use super::this_thread;
 use crate::alloc::class_of;
 use crate::heap::PoolEnv;
+use crate::heap::fast::give_known;
 use crate::heap::selection::RecentFrees;
 use crate::pooled_allocator;
+use crate::unit::{Unit, UnitPtr};
 
 pooled_allocator! {
     struct SelectingPool;
@@ -190,18 +194,77 @@ fn hosting_with_hidden_front() -> Vec<Value> {
 #[test]
 fn a_heap_that_selects_hosts_although_its_front_has_slots_that_were_never_used() {
     take_turn();
-    let mut values: Vec<_> = (0..VALUES).map(|_| value(0)).collect();
+    // No other test uses the heaps of this allocator, so they do not pause.
+    pooled_allocator! {
+        struct Fresh;
+    }
+    let block = || PoolVec::<usize, Fresh>::with_capacity_in(WORDS[0], Fresh);
+    let class = class_of(Layout::array::<usize>(WORDS[0]).expect("a layout")).expect("a class");
+    let mut blocks: Vec<_> = (0..VALUES).map(|_| block()).collect();
     start_selecting();
-    let heap = &owner_of(WORDS[0]).thread_heap().heap;
-    // Take the slot that was freed before, so that the list is empty.
-    values.push(value(0));
+    // SAFETY: T2: the thread may use these heaps, and the family has a heap for each class.
+    let heap = &unsafe { Fresh::__cell().heaps().owner(class) }.thread_heap().heap;
     assert_ne!(heap.free_in_front(), 0);
-    let freed = values[0].as_ptr();
-    check_and_drop(values.swap_remove(0));
+    let freed = blocks[0].as_ptr();
+    drop(blocks.swap_remove(0));
     assert_eq!(heap.guests(), 1);
-    values.push(value(0));
-    assert_eq!(values.last().expect("a value").as_ptr(), freed);
-    drop(values);
+    blocks.push(block());
+    assert_eq!(blocks.last().expect("a block").as_ptr(), freed);
+    drop(blocks);
+    Fresh.trim();
+}
+
+#[test]
+fn a_heap_whose_frees_branch_again_closes_without_a_pause() {
+    take_turn();
+    let mut values = hosting_with_hidden_front();
+    let heap = &owner_of(WORDS[0]).thread_heap().heap;
+    let data = this_thread::record().expect("the thread has a record").data();
+    assert!(data.selection.reset());
+    // SAFETY: this thread holds its record.
+    unsafe { apply_selection(data) };
+    // Allocations without frees miss, because the heap withholds the slots of its front.
+    for _ in 0..VALUES {
+        if !heap.is_hosting() {
+            break;
+        }
+        values.push(value(0));
+    }
+    assert!(!heap.is_hosting());
+    start_selecting();
+    assert!(heap.is_hosting(), "the heap hosts again, because it does not pause");
+    values.into_iter().for_each(check_and_drop);
+    SelectingPool.trim();
+}
+
+#[test]
+fn a_slot_that_is_freed_without_its_size_becomes_a_guest() {
+    take_turn();
+    let mut values = hosting_with_hidden_front();
+    let heap = &owner_of(WORDS[0]).thread_heap().heap;
+    for round in 0..VALUES {
+        // The list is empty after this allocation, unless the heap does not host.
+        values.push(value(0));
+        let mut value = ManuallyDrop::new(values.swap_remove(round * 67 % VALUES));
+        let block = NonNull::new(value.as_mut_ptr().cast::<u8>()).expect("a block");
+        // SAFETY: the block is a slot of this heap. Units are aligned to `unit`, start with a
+        // `Unit`, and were exposed when they were created. A unit with a live slot is not freed
+        // (H4).
+        let header = unsafe { header_of::<Unit>(block, heap.spec().unit) };
+        // SAFETY: U1: the unit has a live slot, and the exposed pointer may access the whole unit.
+        let unit = unsafe { UnitPtr::new(header) };
+        // SAFETY: H1: this thread owns the heap and the unit. The block is a live slot with room
+        // for a link, and nothing uses it after a call that returns `true`.
+        if !unsafe { give_known(heap, unit, block) } {
+            drop(ManuallyDrop::into_inner(value));
+        }
+        if heap.guests() == 1 {
+            break;
+        }
+    }
+    assert_eq!(heap.guests(), 1);
+    assert_eq!(SelectingPool.stats().slots_live, values.len());
+    values.into_iter().for_each(check_and_drop);
     SelectingPool.trim();
 }
 

@@ -26,7 +26,7 @@ impl Tenant for PoolRecord {
     /// Starts with frees that branch: those of the last holder say nothing about this thread.
     fn enter(&self) {
         if !weakened!("records_keep_their_decision") && self.selection.reset() {
-            // SAFETY: the new holder of the record calls this function.
+            // SAFETY: L1: the new holder of the record calls this function.
             unsafe { apply_selection(self) };
         }
     }
