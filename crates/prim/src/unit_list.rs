@@ -234,12 +234,27 @@ impl<U: Listed> UnitList<U> {
     /// # Safety
     /// The caller owns the list.
     pub unsafe fn for_each(&self, mut visit: impl FnMut(NonNull<U>)) {
-        let mut at = self.head.get();
-        while let Some(unit) = NonNull::new(at) {
-            // SAFETY: units on the list are live.
-            at = unsafe { link_of(unit, U::NEXT) }.get();
+        let mut at = self.newest();
+        while let Some(unit) = at {
+            // SAFETY: the caller owns the list, and the unit is on it.
+            at = unsafe { self.after(unit) };
             visit(unit);
         }
+    }
+
+    /// Returns the newest unit, at which [`UnitList::for_each`] starts. Only the owner may call
+    /// this.
+    pub fn newest(&self) -> Option<NonNull<U>> {
+        NonNull::new(self.head.get())
+    }
+
+    /// Returns the unit that [`UnitList::for_each`] visits after `unit`.
+    ///
+    /// # Safety
+    /// The caller owns the list, and `unit` is on it.
+    pub unsafe fn after(&self, unit: NonNull<U>) -> Option<NonNull<U>> {
+        // SAFETY: units on the list are live.
+        NonNull::new(unsafe { link_of(unit, U::NEXT) }.get())
     }
 }
 

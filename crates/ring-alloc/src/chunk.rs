@@ -1,121 +1,32 @@
-//! Defines the header of a chunk, and [`ChunkPtr`], through which the heap accesses the chunk.
+//! Defines [`ChunkPtr`], through which a heap accesses a chunk. The modules are:
 //!
-//! ```text
-//!  base (aligned to the chunk's size)
-//!  | line 1: cursor, end,   | line 2: owner,         | blocks ... | top block | free ... | slack
-//!  |         sums, links    |         foreign word   |                        ^cursor    ^end
-//!    the owner writes this    all threads write this  ^first
-//! ```
-//!
-//! Blocks do not have headers. The chunk keeps two sums of blocks and bytes (see `live`): `taken`
-//! counts all allocations, and `back` all frees that the owner has *booked*, that is, added to this
-//! sum. A chunk whose sums are equal is *empty*: none of its blocks is live.
+//! * `header`: the layout of a chunk's header. Blocks do not have headers.
+//! * `sums`: the sums of the chunk's allocations and frees.
+//! * `front`: allocation from a chunk that is a heap's front.
+//! * `sections`: the reuse of memory between live blocks.
+//! * `purge`: the return of a chunk's pages by another thread than its owner.
 
+pub(crate) mod front;
+mod header;
 pub(crate) mod purge;
+mod sections;
+mod sums;
 
-use core::mem::offset_of;
-use core::ptr::{self, NonNull};
+pub(crate) use header::{BumpCursor, Chunk, headers, suit};
 
-use ephemera_prim::foreign::{COMPLETE, Foreign, ForeignHeader};
-use ephemera_prim::poison::{poison, unpoison};
-use ephemera_prim::prefetch;
+use core::ptr::NonNull;
+
+use ephemera_prim::foreign::{COMPLETE, Foreign};
+use ephemera_prim::poison::poison;
 use ephemera_prim::raw;
 use ephemera_prim::sync::AtomicBool;
-use ephemera_prim::unit_list::Listed;
-use ephemera_prim::witness::Witness;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
-use crate::cursor::{place, room_of};
+use self::header::{ChunkRemote, Sections, WITH_SECTIONS, header};
 use crate::geometry::{ChunkClass, Geometry};
-use crate::live::LiveCount;
-
-/// The header of a chunk. [`ChunkPtr`] borrows single fields of it, never the whole header.
-#[derive(Debug)]
-#[repr(C, align(64))]
-pub(crate) struct Chunk {
-    cursor: OwnerUsize,
-    end: usize,
-    taken: OwnerU64,
-    back: OwnerU64,
-    first: usize,
-    next: OwnerPtr<Chunk>,
-    prev: OwnerPtr<Chunk>,
-    below: OwnerPtr<Chunk>,
-    remote: ChunkRemote,
-}
-
-/// The cache line that other threads write. It also holds `owner` and `class`, because remote frees
-/// read this line anyway.
-#[derive(Debug)]
-#[repr(C, align(64))]
-struct ChunkRemote {
-    owner: OwnerPtr<()>,
-    class: ChunkClass,
-    /// Whether the chunk is purged. Only threads that dequeued or borrowed the chunk write this.
-    purged: AtomicBool,
-    foreign: Foreign<Chunk>,
-    /// Represents the memory of the blocks in models.
-    contents: Witness,
-}
-
-impl ChunkRemote {
-    ephemera_prim::const_unless_loom! {
-        fn new(owner: *const (), class: ChunkClass) -> Self {
-            Self {
-                owner: OwnerPtr::new(owner.cast_mut()),
-                class,
-                purged: AtomicBool::new(false),
-                foreign: Foreign::new(),
-                contents: Witness::new(),
-            }
-        }
-    }
-}
 
 /// The bit in the owner's address that marks an abandoned chunk (A1).
 const ABANDONED: usize = 1;
-
-/// The size of a chunk's header in bytes.
-pub(crate) const HEADER: usize = size_of::<Chunk>();
-
-#[cfg(not(ephemera_loom))]
-const _: () = assert!(HEADER == 128, "a header is two cache lines");
-
-// SAFETY: all fields are atomics, except `end`, `first` and `class`, which never change after the
-// chunk is created. Threads compare `owner`, and follow it only if it points to a record, which
-// threads may share. On a target without 64-bit atomics, threads share only the full chunk, which
-// is never written.
-unsafe impl Sync for Chunk {}
-
-impl Chunk {
-    ephemera_prim::const_unless_loom! {
-        /// Creates the full chunk, which is never written. Even one byte does not fit into it.
-        pub(crate) fn full() -> Self {
-            Self {
-                cursor: OwnerUsize::new(0),
-                end: 0,
-                taken: OwnerU64::new(LiveCount::NONE.word()),
-                back: OwnerU64::new(LiveCount::NONE.word()),
-                first: 0,
-                next: OwnerPtr::null(),
-                prev: OwnerPtr::null(),
-                below: OwnerPtr::null(),
-                remote: ChunkRemote::new(ptr::null(), ChunkClass::Small),
-            }
-        }
-    }
-}
-
-// SAFETY: `FOREIGN` is the field's offset. Any thread may free a chunk and its blocks.
-unsafe impl ForeignHeader for Chunk {
-    const FOREIGN: usize = offset_of!(Chunk, remote.foreign);
-}
-
-// SAFETY: `NEXT` and `PREV` are the offsets of two links, which only the list uses.
-unsafe impl Listed for Chunk {
-    const NEXT: usize = offset_of!(Chunk, next);
-    const PREV: usize = offset_of!(Chunk, prev);
-}
 
 /// A pointer to a chunk.
 ///
@@ -129,19 +40,17 @@ pub(crate) struct ChunkPtr(NonNull<Chunk>);
 impl ChunkPtr {
     // The chunk is not freed while the pointer is used (C1).
     words! {
-        fn cursor() -> &OwnerUsize = cursor;
-        /// Returns the `LiveCount` of all allocations since the last rewind.
-        pub(crate) fn taken() -> &OwnerU64 = taken;
+        /// Returns the cursor of a chunk without sections.
+        fn whole() -> &BumpCursor = whole;
         /// Returns the `LiveCount` of all frees that have been booked since the last rewind.
         fn back() -> &OwnerU64 = back;
         fn owner_word() -> &OwnerPtr<()> = remote.owner;
         fn purged() -> &AtomicBool = remote.purged;
-        fn contents() -> &Witness = remote.contents;
+        fn state() -> &OwnerUsize = state;
         /// Returns the chunk below this one on the stack of empty chunks.
-        pub(crate) fn below() -> &OwnerPtr<Chunk> = below;
+        pub(crate) fn below() -> &OwnerPtr<Chunk> = remote.below;
         /// Returns the field that contains the foreign word and the chunk's link in the inbox.
         fn foreign() -> &Foreign<Chunk> = remote.foreign;
-        fn end() -> usize = end;
         fn first() -> usize = first;
         /// Returns the class of the chunk's blocks.
         pub(crate) fn class() -> ChunkClass = remote.class;
@@ -188,18 +97,22 @@ impl ChunkPtr {
         let chunk = memory.cast::<Chunk>();
         raw::expose(chunk.as_ptr());
         let (base, bytes) = (chunk.addr().get(), class.chunk_layout::<G>().size());
+        let first = base + header::<G>(class);
         let header = Chunk {
-            cursor: OwnerUsize::new(base + HEADER),
-            end: base + bytes,
-            first: base + HEADER,
+            whole: BumpCursor::new(first, base + bytes),
+            first,
             remote: ChunkRemote::new(owner, class),
             ..Chunk::full()
         };
         // SAFETY: only the caller uses the memory, which is aligned and has room for the header.
         unsafe { chunk.write(header) };
         let this = Self(chunk);
+        if first - base == WITH_SECTIONS {
+            // SAFETY: only the caller uses the memory, and the header has room for the sections.
+            unsafe { this.sections_ptr().write(Sections::new()) };
+        }
         // SAFETY: the memory after the header is part of the chunk, and is not in use yet.
-        unsafe { poison(this.at(this.first()), bytes - HEADER) };
+        unsafe { poison(this.at(first), base + bytes - first) };
         this
     }
 
@@ -207,6 +120,13 @@ impl ChunkPtr {
     fn unbooked(self) -> u64 {
         self.foreign().touch();
         self.foreign().unbooked()
+    }
+
+    /// Returns whether the chunk has remote frees that the owner, which is the caller, has not
+    /// booked. While another thread purges the chunk, the owner may read this word too, so the call
+    /// is not an access to the memory of blocks.
+    pub(crate) fn has_unbooked(self) -> bool {
+        self.foreign().unbooked() != 0
     }
 
     /// Returns the identity of the owner that may write this chunk's words: the address of a
@@ -235,7 +155,7 @@ impl ChunkPtr {
             return;
         }
         self.set_owner(self.owner().map_addr(|addr| addr | ABANDONED));
-        let live = self.taken().get().wrapping_sub(self.back().get());
+        let live = self.taken().wrapping_sub(self.back().get());
         // `start_countdown` fails if a remote free has arrived since the chunk was dequeued. That
         // free pushes the chunk again, and the next drain handles the chunk.
         self.foreign().start_countdown(COMPLETE - live);
@@ -249,115 +169,19 @@ impl ChunkPtr {
         unsafe { NonNull::new_unchecked(pointer) }
     }
 
-    /// Allocates `size` bytes at the cursor, aligned to `align`. Returns `None` if they do not fit.
-    #[inline]
-    pub(crate) fn bump(self, size: usize, align: usize) -> Option<NonNull<u8>> {
-        let place = place(self.cursor().get(), self.end(), size, align)?;
-        self.contents().write();
-        self.cursor().set(place.cursor);
-        self.taken().add(LiveCount::block(size).word());
-        let block = self.at(place.start);
-        prefetch::for_write(self.as_ptr().cast::<u8>().with_addr(place.cursor));
-        // SAFETY: the block is in the chunk and between the old cursor and the new one, so no live
-        // block overlaps it.
-        unsafe { unpoison(block, size) };
-        Some(block)
+    /// Returns the address of the third line of the header, as a pointer.
+    fn sections_ptr(self) -> NonNull<Sections> {
+        self.at(self.addr() + size_of::<Chunk>()).cast()
     }
 
-    /// Frees a block of the front, as the chunk's owner. If the chunk is then empty, rewinds it, so
-    /// that short-lived blocks reuse the same cache lines. Otherwise, if the block was the top
-    /// block, moves the cursor back.
-    ///
-    /// This code branches, and `rewind` loads `first` instead of deriving it from the block's
-    /// address. With conditional moves or that arithmetic, every allocation would wait for the
-    /// previous free, and that free would wait for the allocation of its block.
+    /// Returns the third line of the header. The chunk must have sections, or be about to have
+    /// them.
     #[inline]
-    pub(crate) fn free_front(self, start: usize, size: usize) {
-        // A plain store suffices, because the owner publishes this sum when it replaces the front.
-        if self.book_by(LiveCount::block(size), OwnerU64::set) {
-            self.rewind();
-        } else if start + room_of(size) == self.cursor().get() {
-            self.cursor().set(start);
-        }
-    }
-
-    /// Books `given`: freed blocks, or the bytes that a block lost. Returns whether the chunk ran
-    /// empty. If so, the caller must rewind the chunk.
-    #[inline]
-    #[must_use]
-    pub(crate) fn book(self, given: LiveCount) -> bool {
-        // The store publishes accesses to the freed memory to a thread that purges the chunk.
-        let weak = weakened!("ring_local_free_relaxed");
-        self.book_by(given, if weak { OwnerU64::set } else { OwnerU64::publish })
-    }
-
-    /// Books `given`, and writes the new sum with `store`. If the chunk ran empty, returns `true`
-    /// without writing the sum, because the caller rewinds the chunk.
-    #[inline]
-    fn book_by(self, given: LiveCount, store: impl FnOnce(&OwnerU64, u64)) -> bool {
-        self.contents().touch();
-        let back = self.back().get().wrapping_add(given.word());
-        if back == self.taken().get() {
-            return true;
-        }
-        store(self.back(), back);
-        false
-    }
-
-    /// Returns whether no block is live according to the booked frees.
-    #[inline]
-    pub(crate) fn is_empty(self) -> bool {
-        self.back().get() == self.taken().get()
-    }
-
-    /// Returns the count of the live blocks and their bytes. Blocks and bytes with an unbooked
-    /// remote free count as freed. The result is exact while no thread runs an operation.
-    pub(crate) fn live_now(self) -> LiveCount {
-        let unbooked = self.unbooked();
-        if let Some(live) = LiveCount::of_countdown(unbooked) {
-            return live;
-        }
-        let [taken, back, unbooked] =
-            [self.taken().get(), self.back().get(), unbooked].map(LiveCount::from_word);
-        taken.minus(back, unbooked)
-    }
-
-    /// Rewinds an empty chunk: moves its cursor to its start and sets its sums to zero. No written
-    /// value depends on an earlier allocation or free, so neither delays the next allocation.
-    #[inline]
-    pub(crate) fn rewind(self) {
-        self.cursor().set(self.first());
-        self.taken().set(LiveCount::NONE.word());
-        // This check saves a store if each block is freed before the next is allocated.
-        if self.back().get() != LiveCount::NONE.word() {
-            self.back().set(LiveCount::NONE.word());
-        }
-    }
-
-    /// Grows the block at `start` from `old` to `new` bytes and returns `true`, if it is the top
-    /// block and there is room after it. Otherwise, returns `false` and leaves the block unchanged.
-    #[inline]
-    pub(crate) fn grow_top(self, start: usize, old: usize, new: usize) -> bool {
-        if start + room_of(old) != self.cursor().get() || start + room_of(new) > self.end() {
-            return false;
-        }
-        self.cursor().set(start + room_of(new));
-        self.taken().add(LiveCount::resized(new - old).word());
-        // SAFETY: the grown block ends in the chunk, and no other block lies after the top block.
-        unsafe { unpoison(self.at(start + old), new - old) };
-        true
-    }
-
-    /// Shrinks the block at `start`: books the bytes that the block loses. If the chunk is the
-    /// front (`front`) and the block is its top block, also moves the cursor back.
-    #[inline]
-    pub(crate) fn shrink(self, start: usize, old: usize, new: usize, front: bool) {
-        if front && start + room_of(old) == self.cursor().get() {
-            self.cursor().set(start + room_of(new));
-        }
-        let bytes = LiveCount::resized(old - new);
-        let emptied = if front { self.book_by(bytes, OwnerU64::set) } else { self.book(bytes) };
-        ephemera_prim::invariant!(!emptied, "a chunk ran empty although a block in it was only shrunk");
+    fn sections(&self) -> &Sections {
+        let sections = self.sections_ptr().as_ptr();
+        // SAFETY: only chunks with a third line have sections, and the chunk is not freed while the
+        // pointer is used (C1).
+        unsafe { &*sections }
     }
 
     /// Ends the use of an empty chunk and returns its memory, which only this thread may access.

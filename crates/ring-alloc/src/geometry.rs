@@ -146,8 +146,9 @@ const fn chunk_layout(size: usize) -> Layout {
     }
 }
 
-/// Checks a geometry at compile time. `header` is the size of a chunk's header.
-pub(crate) const fn check<G: Geometry>(header: usize) {
+/// Checks a geometry at compile time. `header` has the sizes of the headers of small and of medium
+/// chunks.
+pub(crate) const fn check<G: Geometry>(header: [usize; CLASSES]) {
     assert!(G::SMALL_CHUNK.is_power_of_two(), "chunk sizes are powers of two");
     assert!(G::MEDIUM_CHUNK.is_power_of_two(), "chunk sizes are powers of two");
     assert!(G::SMALL_ALIGN.is_power_of_two(), "alignments are powers of two");
@@ -157,11 +158,11 @@ pub(crate) const fn check<G: Geometry>(header: usize) {
     assert!(G::SMALL_CHUNK <= LARGEST_CHUNK, "a chunk is 1 MiB at most, as counts and addresses require");
     assert!(G::MEDIUM_CHUNK <= LARGEST_CHUNK, "a chunk is 1 MiB at most, as counts and addresses require");
     assert!(
-        fits(header, G::SMALL_ALIGN, G::SMALL_MAX, G::SMALL_CHUNK),
+        fits(header[0], G::SMALL_ALIGN, G::SMALL_MAX, G::SMALL_CHUNK),
         "the largest small block fits into an empty chunk"
     );
     assert!(
-        fits(header, G::MEDIUM_ALIGN, G::MEDIUM_MAX, G::MEDIUM_CHUNK),
+        fits(header[1], G::MEDIUM_ALIGN, G::MEDIUM_MAX, G::MEDIUM_CHUNK),
         "the largest medium block fits into an empty chunk"
     );
 }
@@ -172,7 +173,7 @@ const LARGEST_CHUNK: usize = 1 << 20;
 /// Returns whether a block of `max` bytes fits into an empty chunk of `chunk` bytes, at the first
 /// multiple of `align` after the header and before the slack. The first two comparisons keep the
 /// sum from wrapping around in builds without overflow checks.
-const fn fits(header: usize, align: usize, max: usize, chunk: usize) -> bool {
+pub(crate) const fn fits(header: usize, align: usize, max: usize, chunk: usize) -> bool {
     align <= chunk && max <= chunk && header.next_multiple_of(align) + max + SLACK <= chunk
 }
 

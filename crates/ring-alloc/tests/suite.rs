@@ -19,6 +19,21 @@ use tiny::Tiny;
 #[cfg(not(miri))]
 const LIMIT: usize = 1 << 20;
 
+/// Chunks of 8 KiB whose sections of 1 KiB have room for each small block. A ring without kept
+/// chunks is sparse as soon as few of its bytes are live.
+#[derive(Clone, Copy)]
+struct Divided;
+
+impl Geometry for Divided {
+    const SMALL_MAX: usize = 256;
+    const SMALL_ALIGN: usize = 64;
+    const SMALL_CHUNK: usize = 8 << 10;
+    const MEDIUM_MAX: usize = 2 << 10;
+    const MEDIUM_ALIGN: usize = 128;
+    const MEDIUM_CHUNK: usize = 16 << 10;
+    const RETAIN: usize = 0;
+}
+
 /// A ring of geometry `G` over a hostile backing allocator, as a subject of the suite.
 struct Ring<G> {
     backing: Hostile,
@@ -36,7 +51,7 @@ const fn sizes<G: Geometry>() -> &'static [usize] {
             G::MEDIUM_MAX,
             G::SMALL_ALIGN,
             G::MEDIUM_ALIGN,
-            G::SMALL_CHUNK - 128 - 16,
+            G::SMALL_CHUNK - 192 - 16,
             G::MEDIUM_CHUNK - 128 - 16,
             G::SMALL_CHUNK,
             G::MEDIUM_CHUNK,
@@ -94,8 +109,9 @@ fn tiny() -> Builder<Tiny> {
 
 allocator_suite!(tiny_chunks_limited, Ring { limit: 1 << 16, ..Ring::new(tiny().limit(1 << 16)) });
 allocator_suite!(standard_chunks, Ring::<Standard>::new(Builder::new()));
+allocator_suite!(divided_chunks, Ring::<Divided>::new(Builder::new().geometry().retain(0)));
 
-// Under Miri, the two suites above cover these paths.
+// Under Miri, the three suites above cover these paths.
 allocator_suite!(
     #[cfg(not(miri))]
     tiny_chunks,

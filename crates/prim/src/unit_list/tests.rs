@@ -61,6 +61,17 @@ fn walk_visits_newest_first_after_any_removal() {
 }
 
 #[test]
+fn owner_steps_from_the_newest_unit_to_the_oldest() {
+    let list = UnitList::new();
+    let units: Vec<_> = (0..3).map(|number| add(&list, number)).collect();
+    assert_eq!(list.newest(), Some(units[2]));
+    // SAFETY: this thread owns the list, and all units are on it.
+    let after = units.iter().map(|unit| unsafe { list.after(*unit) }).collect::<Vec<_>>();
+    assert_eq!(after, [None, Some(units[0]), Some(units[1])]);
+    assert!(units.into_iter().all(|unit| free(&list, unit)));
+}
+
+#[test]
 fn unit_protected_by_a_walker_stays_on_the_list() {
     let list = UnitList::new();
     let units: Vec<_> = (0..3).map(|number| add(&list, number)).collect();

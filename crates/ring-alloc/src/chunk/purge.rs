@@ -22,7 +22,7 @@ impl ChunkPtr {
         let back = self.back().observe();
         // A countdown is complete only after the last free in an abandoned chunk, so no block is
         // live.
-        word == COMPLETE || back.wrapping_add(word) == self.taken().get()
+        word == COMPLETE || back.wrapping_add(word) == self.taken()
     }
 
     /// Returns whether the chunk is purged: a thread has returned the whole pages after the chunk's
@@ -36,7 +36,7 @@ impl ChunkPtr {
     pub(crate) fn book_word(self, word: u64) -> bool {
         self.end_purge();
         if word == COMPLETE {
-            self.back().set(self.taken().get());
+            self.back().set(self.taken());
             return true;
         }
         self.book(LiveCount::from_word(word))
@@ -57,9 +57,13 @@ impl ChunkPtr {
     /// not the front.
     pub(crate) unsafe fn purge(self) {
         self.foreign().reuse();
-        self.contents().write();
+        self.whole().contents.write();
+        #[cfg(ephemera_loom)]
+        if self.has_sections() {
+            self.sections().cursor.contents.write();
+        }
         self.purged().store(true, Ordering::Relaxed);
-        let (start, len) = (self.at(self.first()), self.end() - self.first());
+        let (start, len) = (self.at(self.first()), self.whole().end.get() - self.first());
         // SAFETY: the bytes are part of the chunk, which is not freed while it is lent. No block is
         // live (B1), so nothing needs these bytes, and the owner does not access them before it
         // dequeues the chunk.

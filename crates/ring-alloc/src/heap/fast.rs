@@ -71,7 +71,8 @@ pub(crate) unsafe fn deallocate<E: RingEnv>(env: E, block: NonNull<u8>, layout: 
     unsafe { poison(block, layout.size()) };
     let front = env.front(ChunkClass::Small);
     if base_addr(block, E::Geometry::SMALL_CHUNK) == front.addr() {
-        front.free_front(block.addr().get(), layout.size());
+        // SAFETY: the front is at the chunk's base, so it is the chunk's first cursor.
+        unsafe { front.chunk() }.free_front(block.addr().get(), layout.size());
     } else {
         // SAFETY: the caller's small block is live, its bytes were poisoned above, and its address
         // shows that its chunk is not the front.
@@ -90,7 +91,7 @@ unsafe fn deallocate_behind<E: RingEnv>(env: E, block: NonNull<u8>, size: usize)
     let chunk = unsafe { chunk_behind::<E::Geometry>(block, ChunkClass::Small) };
     // SAFETY: the count is that of the caller's block, which the caller gives up. The chunk is not
     // the front and is not used after this call.
-    unsafe { book(env, chunk, LiveCount::block(size), ChunkClass::Small) };
+    unsafe { book(env, chunk, block, size, ChunkClass::Small) };
 }
 
 /// Frees a block whose layout is not small.
@@ -114,23 +115,26 @@ unsafe fn deallocate_other<E: RingEnv>(env: E, block: NonNull<u8>, layout: Layou
     } else {
         // SAFETY: the count is that of the caller's block, which the caller gives up. The chunk is
         // not the front and is not used after this call.
-        unsafe { book(env, chunk, LiveCount::block(layout.size()), class) };
+        unsafe { book(env, chunk, block, layout.size(), class) };
     }
 }
 
 /// Books a free if `env` owns the chunk, and otherwise frees remotely.
 ///
 /// # Safety
-/// `given` counts a block of `chunk` that the caller owned and gives up. `chunk` is not the front
-/// of `env`'s heap, so it joins the empty chunks if it runs empty (H4). The caller does not use
-/// `chunk` afterwards, because this call may free the chunk.
+/// `block` is a block of `size` bytes in `chunk` that the caller owned and gives up. The first
+/// cursor of `chunk` is not the front of `env`'s heap. The caller does not use `chunk` afterwards,
+/// because this call may free the chunk.
 #[inline]
-unsafe fn book<E: RingEnv>(env: E, chunk: ChunkPtr, given: LiveCount, class: ChunkClass) {
+unsafe fn book<E: RingEnv>(env: E, chunk: ChunkPtr, block: NonNull<u8>, size: usize, class: ChunkClass) {
+    let given = LiveCount::block(size);
     if !env.owns(chunk) {
         // SAFETY: `owns` returned `false`, and the caller gives up the block that `given` counts.
         // The chunk is not freed before this free is booked (H3).
         unsafe { env.free_remotely(chunk, given) };
-    } else if chunk.book(given) {
-        slow::ran_empty(env, chunk, class);
+    } else if !chunk.book_quickly(given) {
+        // SAFETY: the caller gives up its block in this chunk, which `env` owns and whose first
+        // cursor is not the front.
+        unsafe { slow::book(env, block, size, class) };
     }
 }

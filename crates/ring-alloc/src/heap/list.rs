@@ -56,7 +56,7 @@ impl ChunkHeap {
 
     /// Returns whether `chunk` is the heap's front of `class`, as far as this thread sees.
     pub(crate) fn is_front(&self, class: ChunkClass, chunk: ChunkPtr) -> bool {
-        self.fronts[class.index()].get() == chunk.as_ptr()
+        chunk.has_cursor(self.fronts[class.index()].get())
     }
 }
 

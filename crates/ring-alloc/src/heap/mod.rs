@@ -14,19 +14,27 @@
 //!
 //! * `fast`: the fast path of every allocation and free.
 //! * `slow`: the slow path, which gets a new front, and keeps or frees empty chunks.
+//! * `front`: the fronts, and their change.
 //! * `rest`: chunks that rest before they are reused.
+//! * `holes`: the free sections of chunks that long-lived blocks pin.
+//! * `census`: the decision whether a heap is sparse.
+//! * `sparse`: the words for holes and the census.
 //! * `resize`: growing and shrinking.
 //! * `large`: blocks of size zero, and blocks that the backing allocator serves directly.
 //! * `list`: the lists of all chunks.
 //!
 //! The design page has the invariants H1 to H7.
 
+mod census;
 mod fast;
+mod front;
+mod holes;
 mod large;
 mod list;
 mod resize;
 mod rest;
 pub(crate) mod slow;
+mod sparse;
 
 pub(crate) use fast::{allocate, deallocate};
 pub(crate) use resize::{allocate_zeroed, grow, grow_zeroed, shrink};
@@ -41,14 +49,16 @@ use ephemera_prim::rest::Rest;
 use ephemera_prim::unit_list::UnitList;
 use ephemera_prim::word::{OwnerPtr, OwnerUsize};
 
-use crate::chunk::{Chunk, ChunkPtr};
+use self::sparse::{ChunkCensus, Holes};
+use crate::chunk::front::FrontPtr;
+use crate::chunk::{BumpCursor, Chunk, ChunkPtr};
 use crate::geometry::{CLASSES, ChunkClass, Geometry};
 
 /// The chunks of one owner. Dropping a heap does not free its chunks.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct ChunkHeap {
-    fronts: [OwnerPtr<Chunk>; CLASSES],
+    fronts: [OwnerPtr<BumpCursor>; CLASSES],
     empties: [OwnerPtr<Chunk>; CLASSES],
     empties_len: [OwnerUsize; CLASSES],
     chunks: [UnitList<Chunk>; CLASSES],
@@ -56,6 +66,8 @@ pub(crate) struct ChunkHeap {
     small: OwnerUsize,
     /// Decides whether small chunks rest.
     rest: Rest,
+    holes: Holes,
+    census: ChunkCensus,
 }
 
 impl ChunkHeap {
@@ -69,6 +81,8 @@ impl ChunkHeap {
                 chunks: [UnitList::new(), UnitList::new()],
                 small: OwnerUsize::new(0),
                 rest: Rest::new(),
+                holes: Holes::new(),
+                census: ChunkCensus::new(),
             }
         }
     }
@@ -91,43 +105,30 @@ impl ChunkHeap {
     }
 
     #[inline]
-    pub(crate) fn front(&self, class: ChunkClass) -> ChunkPtr {
+    pub(crate) fn front(&self, class: ChunkClass) -> FrontPtr {
         let front = self.fronts[class.index()].get();
         // SAFETY: a front is never null after the heap was entered (H2).
         let front = unsafe { NonNull::new_unchecked(front) };
         // SAFETY: a chunk is not freed while it is the front (C1).
-        unsafe { ChunkPtr::new(front) }
-    }
-
-    /// Makes `chunk` the front of `class`, and publishes the sums of the previous front (B2).
-    fn set_front(&self, class: ChunkClass, chunk: *mut Chunk) {
-        let front = &self.fronts[class.index()];
-        if weakened!("ring_front_relaxed") { front.set(chunk) } else { front.publish(chunk) }
-    }
-
-    /// Returns whether the owner has replaced `chunk` as the front. If so, the caller sees every
-    /// allocation of the owner in the chunk. The caller must have borrowed the chunk (B2).
-    pub(crate) fn has_replaced(&self, chunk: ChunkPtr) -> bool {
-        let front = self.fronts[chunk.class().index()].observe();
-        front != chunk.as_ptr() || weakened!("ring_front_is_purged")
+        unsafe { FrontPtr::new(front) }
     }
 }
 
 /// Returns the full chunk, which stands in for a missing front.
 #[cfg(not(ephemera_loom))]
 #[inline]
-pub(crate) const fn full_chunk() -> *mut Chunk {
+pub(crate) const fn full_chunk() -> *mut BumpCursor {
     static FULL: Chunk = Chunk::full();
-    (&raw const FULL).cast_mut()
+    (&raw const FULL).cast_mut().cast()
 }
 
 /// Returns the full chunk, which stands in for a missing front.
 #[cfg(ephemera_loom)]
-fn full_chunk() -> *mut Chunk {
+fn full_chunk() -> *mut BumpCursor {
     loom::lazy_static! {
         static ref FULL: Chunk = Chunk::full();
     }
-    (&raw const *FULL).cast_mut()
+    (&raw const *FULL).cast_mut().cast()
 }
 
 /// The environment of a heap: its owner, the source of its chunks, and the way to free blocks of
@@ -150,7 +151,7 @@ pub(crate) unsafe trait RingEnv: Copy {
     fn heap(&self) -> &ChunkHeap;
     /// Returns the front of `heap`, from a copy if the environment keeps one (H7).
     #[inline]
-    fn front(&self, class: ChunkClass) -> ChunkPtr {
+    fn front(&self, class: ChunkClass) -> FrontPtr {
         self.heap().front(class)
     }
     /// Tells the environment that `heap` has a new front, which `front` must return from then on
@@ -202,7 +203,8 @@ pub(crate) unsafe trait RingEnv: Copy {
 unsafe fn chunk_of<E: RingEnv>(env: E, block: NonNull<u8>, class: ChunkClass) -> (ChunkPtr, bool) {
     let front = env.front(class);
     if ephemera_prim::raw::base_addr(block, class.chunk_size::<E::Geometry>()) == front.addr() {
-        return (front, true);
+        // SAFETY: the front is at the chunk's base, so it is the chunk's first cursor.
+        return (unsafe { front.chunk() }, true);
     }
     // SAFETY: the caller's live block is of this class and geometry.
     (unsafe { chunk_behind::<E::Geometry>(block, class) }, false)

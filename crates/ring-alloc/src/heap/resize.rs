@@ -14,8 +14,8 @@ use allocator_api2::alloc::AllocError;
 use ephemera_prim::account::Limit;
 use ephemera_prim::poison::poison;
 
-use super::{RingEnv, chunk_of, fast, large};
-use crate::geometry::ChunkClass;
+use super::{RingEnv, chunk_of, fast, holes, large};
+use crate::geometry::{ChunkClass, Geometry};
 use crate::live::LiveCount;
 
 /// Allocates a block of this layout, and sets all of its bytes to zero.
@@ -88,7 +88,7 @@ unsafe fn grow_in_place<E: RingEnv>(
     // SAFETY: the caller's live block is of this class, which follows from its layout alone.
     let (chunk, front) = unsafe { chunk_of(env, block, class) };
     let start = block.addr().get();
-    (front && chunk.grow_top(start, old.size(), new.size())).then(|| chunk.at(start))
+    (front && chunk.front().grow_top(start, old.size(), new.size())).then(|| chunk.at(start))
 }
 
 /// Returns the class of both layouts, if they have the same class and the block's address fits the
@@ -115,8 +115,15 @@ unsafe fn grow_elsewhere<E: RingEnv>(
     new: Layout,
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
-    if old.size() == new.size() && same_class::<E>(block, old, new).is_some() {
-        return Ok(block);
+    if let Some(class) = same_class::<E>(block, old, new) {
+        // SAFETY: the caller's block is live with layout `old`, and of this class.
+        if old.size() == new.size() || unsafe { grow_in_hole(env, block, class, old, new) } {
+            if zeroed {
+                // SAFETY: the block now has `new.size()` bytes.
+                unsafe { zero_tail(block, old, new) };
+            }
+            return Ok(block);
+        }
     }
     if is_large::<E>(old) && is_large::<E>(new) {
         // SAFETY: the caller's block is live with layout `old`, `new` is not smaller, and both
@@ -131,6 +138,23 @@ unsafe fn grow_elsewhere<E: RingEnv>(
         unsafe { zero_tail(moved, old, new) };
     }
     Ok(moved)
+}
+
+/// Grows a small block in place if it is the top block of the hole through which the front runs,
+/// and there is room after it. Otherwise, returns `false` and leaves the block unchanged.
+///
+/// # Safety
+/// `block` is a live block of layout `old` and of this class from the allocator of `env`.
+unsafe fn grow_in_hole<E: RingEnv>(
+    env: E,
+    block: NonNull<u8>,
+    class: ChunkClass,
+    old: Layout,
+    new: Layout,
+) -> bool {
+    let base = ephemera_prim::raw::base_addr(block, E::Geometry::SMALL_CHUNK);
+    let host = env.heap().host().filter(|host| class == ChunkClass::Small && host.addr() == base);
+    host.is_some_and(|host| host.current().grow_top(block.addr().get(), old.size(), new.size()))
 }
 
 /// Shrinks a block: in place if possible, and otherwise by moving it.
@@ -162,6 +186,9 @@ pub(crate) unsafe fn shrink<E: RingEnv>(
     unsafe { poison(tail, less) };
     if env.owns(chunk) {
         chunk.shrink(start, old.size(), new.size(), front);
+        if !front && chunk.has_sections() {
+            holes::cover_tail(env, chunk, start, [old.size(), new.size()]);
+        }
     } else {
         // SAFETY: `owns` returned `false`. The count covers the tail, which the caller gives up.
         unsafe { env.free_remotely(chunk, LiveCount::resized(less)) };

@@ -7,8 +7,9 @@ use allocator_api2::alloc::AllocError;
 use ephemera_prim::account::{Account, Limit, reserved};
 use ephemera_prim::raw;
 
+use super::front::set_front;
 use super::list::Wait;
-use super::{ChunkHeap, RingEnv, full_chunk, rest};
+use super::{ChunkHeap, RingEnv, census, chunk_behind, holes, rest};
 use crate::chunk::purge::discard;
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::ChunkClass;
@@ -42,19 +43,34 @@ pub(crate) fn refill<E: RingEnv>(
             if let Some(block) = heap.front(class).bump(layout.size(), layout.align()) {
                 return Ok(block);
             }
-            match heap.pop_empty(class) {
-                Some(chunk) => chunk,
-                None => obtain(env, class, limit)?,
-            }
+            next(env, class, limit)?
         }
     };
     // The check of the geometry ensures that the largest block fits into an empty chunk. Allocate
     // before the chunk becomes the front, because `install` may free the previous front. The
     // backing allocator may then trim this same heap, which would free the new front if it were
     // still empty.
-    let block = chunk.bump(layout.size(), layout.align());
+    let block = chunk.current().bump(layout.size(), layout.align());
     install(env, class, chunk);
     block.ok_or(AllocError)
+}
+
+/// Returns the next front: an empty chunk, a chunk with a hole for small blocks, or a new chunk.
+fn next<E: RingEnv>(env: E, class: ChunkClass, limit: Limit) -> Result<ChunkPtr, AllocError> {
+    if class != ChunkClass::Small {
+        return env.heap().pop_empty(class).map_or_else(|| obtain(env, class, limit), Ok);
+    }
+    holes::leave(env);
+    if let Some(chunk) = env.heap().pop_empty(class) {
+        holes::prepare(env, chunk, false);
+        return Ok(chunk);
+    }
+    if let Some(chunk) = holes::take(env) {
+        return Ok(chunk);
+    }
+    let chunk = obtain(env, class, limit)?;
+    holes::prepare(env, chunk, true);
+    Ok(chunk)
 }
 
 /// If small chunks rest and no decision about the rest is due, returns the next small front: an
@@ -73,20 +89,18 @@ fn next_rested<E: RingEnv>(env: E, class: ChunkClass) -> Option<ChunkPtr> {
 /// Makes `chunk` the front of `class`. The previous front is pinned until its last block is freed,
 /// or joins the empties if it has no live block.
 fn install<E: RingEnv>(env: E, class: ChunkClass, chunk: ChunkPtr) {
-    let last = env.heap().front(class);
-    set_front(env, class, chunk.as_ptr());
-    // The previous front is empty only if the backing allocator allocated from this same heap.
-    if last.as_ptr() != full_chunk() && last.is_empty() {
-        ran_empty(env, last, class);
+    let last = env.heap().front_chunk(class);
+    set_front(env, class, Some(chunk));
+    let Some(last) = last else { return };
+    if last == chunk {
+        return;
     }
-}
-
-/// Makes `chunk` the front and tells `env` about the change (H7). (`ChunkHeap::enter` also sets
-/// fronts, but before a thread-local names the record.)
-fn set_front<E: RingEnv>(env: E, class: ChunkClass, chunk: *mut Chunk) {
-    env.heap().set_front(class, chunk);
-    if !weakened!("front_not_renewed") {
-        env.front_changed();
+    // The previous front is empty, or in a hole with room, only if the backing allocator allocated
+    // from this same heap, or if chunks rest.
+    if last.is_empty() {
+        ran_empty(env, last, class);
+    } else if last.has_sections() {
+        holes::leave_hole_of(env, last);
     }
 }
 
@@ -109,6 +123,9 @@ fn request<E: RingEnv>(env: E, class: ChunkClass, limit: Limit) -> Result<ChunkP
     let chunk = unsafe { ChunkPtr::create::<E::Geometry>(memory, class, env.identity()) };
     env.heap().link(chunk, class);
     env.note_obtained(layout.size());
+    if class == ChunkClass::Small {
+        census::note_requested(env);
+    }
     Ok(chunk)
 }
 
@@ -122,12 +139,38 @@ pub(super) fn make_room<E: RingEnv>(env: E) {
     env.last_resort();
 }
 
-/// Handles a chunk that ran empty and is not the front: rewinds the chunk, puts it on the stack of
-/// empties, and then frees empty chunks until only as many are left as the heap keeps.
+/// Books the free of a block whose chunk may run empty or has sections. Afterwards, the caller must
+/// not use the chunk, because this call may free it.
+///
+/// # Safety
+/// `block` is a block of `size` bytes that the caller owned and gives up, in a chunk of `class`
+/// that `env` owns. The first cursor of that chunk is not the front of `env`'s heap.
+#[inline(never)]
+pub(super) unsafe fn book<E: RingEnv>(env: E, block: NonNull<u8>, size: usize, class: ChunkClass) {
+    // SAFETY: the caller's block is of this class and geometry, and its free is not booked yet.
+    let chunk = unsafe { chunk_behind::<E::Geometry>(block, class) };
+    if chunk.book(LiveCount::block(size)) {
+        ran_empty(env, chunk, class);
+    } else if chunk.has_sections() {
+        holes::cover_block(env, chunk, block.addr().get(), size);
+    }
+}
+
+/// Handles a chunk that ran empty and whose first cursor is not the front: rewinds the chunk, puts
+/// it on the stack of empties, and then frees empty chunks until only as many are left as the heap
+/// keeps. If the chunk's second cursor is the front, the chunk stays the front.
 #[cold]
 #[inline(never)]
 pub(super) fn ran_empty<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass) {
+    let is_host = env.heap().host() == Some(chunk);
+    if is_host && holes::restart(env, chunk) {
+        return;
+    }
+    holes::unite(env.heap(), chunk);
     chunk.rewind();
+    if is_host {
+        return set_front(env, class, Some(chunk));
+    }
     env.heap().push_empty(chunk, class);
     free_empties_beyond(env, class, rest::kept(env, class), Wait::No);
 }
@@ -157,6 +200,9 @@ fn free_empties_beyond<E: RingEnv>(env: E, class: ChunkClass, keep: usize, wait:
 #[cold]
 #[inline(never)]
 fn free_chunk<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wait: Wait) -> bool {
+    if class == ChunkClass::Small {
+        census::note_removed(env, chunk);
+    }
     if !env.heap().unlink(chunk, class, wait) {
         return false;
     }
@@ -190,9 +236,9 @@ pub(crate) fn trim<E: RingEnv>(env: E) {
 pub(crate) fn free_empties<E: RingEnv>(env: E) {
     for class in ChunkClass::ALL {
         let heap = env.heap();
-        let front = heap.front(class);
-        if front.as_ptr() != full_chunk() && front.is_empty() {
-            set_front(env, class, full_chunk());
+        if let Some(front) = heap.front_chunk(class).filter(|front| front.is_empty()) {
+            set_front(env, class, None);
+            holes::unite(heap, front);
             front.rewind();
             heap.push_empty(front, class);
         }
@@ -204,14 +250,15 @@ pub(crate) fn free_empties<E: RingEnv>(env: E) {
 /// chunk ran empty: this function has then rewound or freed it. Otherwise, returns `true`.
 pub(crate) fn book_foreign<E: RingEnv>(env: E, chunk: ChunkPtr, given: u64) -> bool {
     if !chunk.book_word(given) {
+        holes::note_booked(env, chunk);
         return true;
     }
     chunk.set_owner(env.identity());
     let class = chunk.class();
     if class == ChunkClass::Small {
-        rest::note_emptied(env, [given, chunk.taken().get()].map(LiveCount::from_word));
+        rest::note_emptied(env, [given, chunk.taken()].map(LiveCount::from_word));
     }
-    if env.heap().front(class) == chunk {
+    if env.heap().front(class) == chunk.front() {
         chunk.rewind();
     } else {
         ran_empty(env, chunk, class);
@@ -228,9 +275,10 @@ pub(crate) fn book_foreign<E: RingEnv>(env: E, chunk: ChunkPtr, given: u64) -> b
 /// foreign word.
 pub(crate) fn abandon<E: RingEnv>(env: E, chunk: ChunkPtr) {
     let class = chunk.class();
-    if env.heap().front(class) == chunk {
-        set_front(env, class, full_chunk());
+    if env.heap().front_chunk(class) == Some(chunk) {
+        set_front(env, class, None);
     }
+    holes::unite(env.heap(), chunk);
     chunk.abandon();
 }
 

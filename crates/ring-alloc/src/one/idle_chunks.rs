@@ -6,6 +6,7 @@
 //! chunk therefore does not become the front again during the loan. The loan alone keeps the owner
 //! out of the memory after the header (B1), so the owner does not need a fence.
 
+use ephemera_prim::barrier;
 use ephemera_prim::foreign::LentUnits;
 use ephemera_prim::idle::{IdleBy, Mail, Purged};
 
@@ -31,6 +32,10 @@ pub(super) fn purge_chunks<H>(heap: &ChunkHeap, mail: &Mail<Chunk, H>, by: IdleB
     if by == IdleBy::Bytes {
         lent.put_newest_back();
     }
+    // The owner of a chunk with sections may be about to make it the front again. The fence orders
+    // that before this look, or the owner then sees the remote frees of the chunk (B3).
+    let mut fenced = None;
+    let mut ordered = |chunk: ChunkPtr| !chunk.has_sections() || *fenced.get_or_insert_with(barrier::heavy);
     let mut empty = [const { None }; PURGES];
     let (mut chunks, mut empties) = (0, 0);
     while empties < PURGES && chunks < CHUNKS {
@@ -39,7 +44,11 @@ pub(super) fn purge_chunks<H>(heap: &ChunkHeap, mail: &Mail<Chunk, H>, by: IdleB
         let weak = weakened!("ring_live_chunk_is_purged");
         // B2: load the front first. The store of the new front published `taken`, which must equal
         // the sum of all frees.
-        if !chunk.is_purged() && heap.has_replaced(chunk) && (chunk.is_free_to_purge() || weak) {
+        if !chunk.is_purged()
+            && ordered(chunk)
+            && heap.has_replaced(chunk)
+            && (chunk.is_free_to_purge() || weak)
+        {
             empty[empties] = Some(chunk);
             empties += 1;
         }

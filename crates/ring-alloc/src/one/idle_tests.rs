@@ -14,8 +14,12 @@ use ephemera_prim::account::Account;
 use ephemera_testkit::suite::take_turn;
 
 use super::record::IdleRings;
+#[cfg(not(miri))]
+use super::thread::This;
 use super::thread::{ProcessRealm, WORLD};
 use crate::OneRingAlloc;
+#[cfg(not(miri))]
+use crate::heap::RingEnv;
 
 /// A value of 2 KiB with a number at both ends. A chunk holds fifteen values, so a value starts or
 /// ends on each page of the chunk.
@@ -61,18 +65,31 @@ fn look_until_purged(chunks: usize) {
     panic!("{} of {chunks} chunks were purged", purged());
 }
 
-/// Lets an owner allocate values and drop those for which `keeps` returns `false`. Then drops the
-/// other values, purges all chunks but the front, and lets the owner run again.
-fn purged_after(keeps: fn(usize) -> bool) {
+/// Makes the heap of this thread sparse. Returns the values that pin its chunks.
+#[cfg(not(miri))]
+fn sparse() -> Vec<Value> {
+    let all: Vec<_> = (0..15 * 80).map(value).collect();
+    let mut kept: Vec<_> = all.into_iter().step_by(15).collect();
+    while This.heap().host().is_none() {
+        kept.extend((0..15).map(value).collect::<Vec<_>>().pop());
+        assert!(kept.len() < 1_000, "the heap never becomes sparse");
+    }
+    kept
+}
+
+/// Lets an owner call `first`, allocate values and drop those for which `keeps` returns `false`.
+/// Then drops all other values, purges all chunks but the front, and lets the owner run again.
+fn purged_after(first: fn() -> Vec<Value>, keeps: fn(usize) -> bool) {
     take_turn();
     let (asleep, awake) = (Barrier::new(2), Barrier::new(2));
     let (send, values) = sync_channel::<Vec<Value>>(1);
     thread::scope(|threads| {
         let owner = threads.spawn(|| {
+            let first = first();
             let all: Vec<_> = (0..VALUES).map(value).collect();
             let numbered = all.into_iter().enumerate();
             let kept = numbered.filter_map(|(number, value)| keeps(number).then_some(value));
-            send.send(kept.collect()).expect("the test receives");
+            send.send(first.into_iter().chain(kept).collect()).expect("the test receives");
             asleep.wait();
             awake.wait();
             let again: Vec<_> = (0..VALUES).map(value).collect();
@@ -93,12 +110,18 @@ fn purged_after(keeps: fn(usize) -> bool) {
 
 #[test]
 fn an_owner_reuses_purged_chunks_whose_blocks_another_thread_freed() {
-    purged_after(|_| true);
+    purged_after(Vec::new, |_| true);
 }
 
 #[test]
 fn an_owner_reuses_purged_chunks_after_it_freed_half_of_their_blocks() {
-    purged_after(|number| number % 2 == 0);
+    purged_after(Vec::new, |number| number % 2 == 0);
+}
+
+#[test]
+#[cfg(not(miri))]
+fn an_owner_reuses_purged_chunks_with_sections() {
+    purged_after(sparse, |number| number % 8 == 0);
 }
 
 #[test]
@@ -149,10 +172,20 @@ fn a_chunk_with_a_live_block_is_not_purged() {
     assert_eq!(OneRingAlloc.stats().bytes_held, 0);
 }
 
-/// A thread allocates bursts of values and drops every third value. Another thread drops the
-/// remaining values, while a third thread constantly looks for idle owners.
 #[test]
 fn conc_live_blocks_keep_their_content_while_chunks_are_purged() {
+    bursts_are_purged(Vec::new);
+}
+
+#[test]
+#[cfg(not(miri))]
+fn conc_live_blocks_keep_their_content_while_chunks_with_sections_are_purged() {
+    bursts_are_purged(sparse);
+}
+
+/// A thread calls `first`, and then allocates bursts of values and drops every third value. Another
+/// thread drops the remaining values, while a third thread constantly looks for idle owners.
+fn bursts_are_purged(first: fn() -> Vec<Value>) {
     const BURSTS: usize = if cfg!(miri) { 4 } else { 200 };
     const BURST: usize = if cfg!(miri) { 40 } else { 200 };
     take_turn();
@@ -171,6 +204,7 @@ fn conc_live_blocks_keep_their_content_while_chunks_are_purged() {
             }
         });
         let owner = threads.spawn(move || {
+            let _first = first();
             for burst in 0..BURSTS {
                 let numbers = burst * BURST..(burst + 1) * BURST;
                 let all: Vec<_> = numbers.map(|number| (number, value(number))).collect();

@@ -23,7 +23,7 @@ use ephemera_prim::word::OwnerUsize;
 use super::freed::FreedBytes;
 #[cfg(any(test, not(ephemera_loom)))]
 use super::idle_chunks::purge_chunks;
-use crate::chunk::{Chunk, ChunkPtr, HEADER};
+use crate::chunk::{self, Chunk, ChunkPtr};
 use crate::geometry::{self, ChunkClass, Geometry};
 use crate::heap::{self, ChunkHeap, RingEnv};
 use crate::live::LiveCount;
@@ -51,7 +51,7 @@ pub(crate) struct RingRecord<G> {
 }
 
 impl<G: Geometry> RingRecord<G> {
-    const GEOMETRY: () = geometry::check::<G>(HEADER);
+    const GEOMETRY: () = geometry::check::<G>(chunk::headers::<G>());
 
     ephemera_prim::const_unless_loom! {
         /// Creates the data of a record without chunks.

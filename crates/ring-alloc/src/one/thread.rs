@@ -10,7 +10,8 @@ use ephemera_prim::local::{self, Held, Tenant};
 use ephemera_prim::record::{FIRST, Lease, Record, Registry};
 
 use super::record::{Realm, RecordOwner, RingRecord, RingWorld, release};
-use crate::chunk::{Chunk, ChunkPtr};
+use crate::chunk::front::FrontPtr;
+use crate::chunk::{BumpCursor, ChunkPtr};
 use crate::geometry::{ChunkClass, Standard};
 use crate::heap::{self, ChunkHeap, RingEnv};
 use crate::live::LiveCount;
@@ -22,9 +23,9 @@ pub(super) static WORLD: RingWorld<Standard> =
 
 impl Tenant for Own {
     /// A copy of the front of small blocks (H7). The front of NOWHERE is the full chunk.
-    type Near = *mut Chunk;
+    type Near = *mut BumpCursor;
 
-    fn near(record: &'static Record<Self>) -> *mut Chunk {
+    fn near(record: &'static Record<Self>) -> *mut BumpCursor {
         owner(record).heap().front(ChunkClass::Small).as_ptr()
     }
 
@@ -92,7 +93,7 @@ unsafe impl RingEnv for This {
     }
 
     #[inline]
-    fn front(&self, class: ChunkClass) -> ChunkPtr {
+    fn front(&self, class: ChunkClass) -> FrontPtr {
         if class != ChunkClass::Small {
             return self.heap().front(class);
         }
@@ -178,12 +179,12 @@ unsafe impl RingEnv for This {
 
 /// Returns the front of small blocks of this thread's record.
 #[inline]
-fn near() -> ChunkPtr {
+fn near() -> FrontPtr {
     // SAFETY: the copy is a front (H7), so it is not null (H2).
     let front = unsafe { NonNull::new_unchecked(local::near::<Own>()) };
     // SAFETY: the copy is the front (H7). A chunk is not freed while it is the front, only this
     // thread changes its front, and the full chunk is a static (C1).
-    unsafe { ChunkPtr::new(front) }
+    unsafe { FrontPtr::new(front) }
 }
 
 #[inline]

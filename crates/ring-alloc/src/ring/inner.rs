@@ -13,7 +13,7 @@ use allocator_api2::alloc::{AllocError, Allocator};
 use ephemera_prim::account::{Account, Limit, LocalAccount};
 use ephemera_prim::raw;
 
-use crate::chunk::{ChunkPtr, HEADER};
+use crate::chunk::{self, ChunkPtr};
 use crate::geometry::{self, ChunkClass, Geometry};
 use crate::heap::{self, ChunkHeap, RingEnv};
 use crate::live::LiveCount;
@@ -42,7 +42,7 @@ const _: () = assert!(size_of::<Inner<allocator_api2::alloc::Global, geometry::S
 
 impl<A: Allocator, G: Geometry> Inner<A, G> {
     const LAYOUT: Layout = Layout::new::<Self>();
-    const GEOMETRY: () = geometry::check::<G>(HEADER);
+    const GEOMETRY: () = geometry::check::<G>(chunk::headers::<G>());
 
     /// Creates the state of a new ring, with one handle.
     pub(super) fn create(settings: RingSettings, backing: A) -> Result<NonNull<Self>, AllocError> {

@@ -2,6 +2,8 @@
 
 mod builder;
 mod inner;
+#[cfg(all(test, feature = "alloc", not(ephemera_loom)))]
+mod sparse_tests;
 
 pub use builder::Builder;
 

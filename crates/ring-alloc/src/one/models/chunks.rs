@@ -1,28 +1,12 @@
-//! Loom models of `OneRingAlloc`'s protocol, over the real heap, chunks and records. Each model has
-//! its own world.
-//!
-//! At the end of each model, all blocks have been freed and all threads have exited, so the account
-//! must be zero. A chunk that is leaked or kept leaves bytes on the account. A chunk that is freed
-//! twice, or touched after its free, fails the check of its witness. `xtask/controls.toml` lists
-//! the weakenings.
+//! Models of chunks without sections.
 
-use core::alloc::Layout;
-use core::ptr::NonNull;
-
-use ephemera_prim::account::Account;
-use ephemera_prim::idle::{IdleBy, IdleHeaps};
-use ephemera_prim::record::{Lease, Record, Registry};
-use loom::sync::Arc;
 use loom::thread;
 
-use super::record::{
-    HeapRecord, IdleRings, Realm, RecordOwner, RingRecord, RingWorld, clean, release, stats,
-};
-use crate::chunk::HEADER;
+use super::{ModelRealm, check, clean, stats};
+use crate::chunk::headers;
 use crate::geometry::{Geometry, SLACK};
-use crate::heap;
 
-/// A geometry whose chunks hold two blocks of the layout [`BLOCK`].
+/// A geometry whose chunks hold two blocks.
 #[derive(Debug)]
 struct Tiny;
 
@@ -36,101 +20,13 @@ impl Geometry for Tiny {
     const RETAIN: usize = 0;
 }
 
-const BLOCK: Layout = Layout::new::<[u32; 175]>();
+const _: () = assert!(
+    (Tiny::SMALL_CHUNK - SLACK - headers::<Tiny>()[0]) / Tiny::SMALL_MAX == 2,
+    "a chunk has two blocks"
+);
 
-const _: () = assert!((Tiny::SMALL_CHUNK - SLACK - HEADER) / BLOCK.size() == 2, "a chunk has two blocks");
-
-#[derive(Debug, Clone)]
-struct Model(Arc<RingWorld<Tiny>>);
-
-/// The realm of a model, which uses the model's world in place of the static one.
-#[derive(Clone, Copy)]
-struct ModelRealm<'w>(&'w RingWorld<Tiny>);
-
-impl Realm for ModelRealm<'_> {
-    type Geometry = Tiny;
-
-    fn world(&self) -> &RingWorld<Tiny> {
-        self.0
-    }
-}
-
-/// A block that another thread may free.
-struct Sent(NonNull<u8>);
-
-// SAFETY: any thread may free a block, and only the thread that has the `Sent` uses the block.
-unsafe impl Send for Sent {}
-
-/// A thread that holds a record. In `thread.rs`, a thread-local names the record instead.
-struct Thread<'w> {
-    lease: Lease<'w, RingRecord<Tiny>>,
-    world: &'w RingWorld<Tiny>,
-}
-
-impl<'w> Thread<'w> {
-    fn start(model: &'w Model) -> Self {
-        let lease = model.0.registry.lease_any().unwrap();
-        lease.record().data().enter();
-        Self { lease, world: &model.0 }
-    }
-
-    fn owner(&self) -> RecordOwner<'w, ModelRealm<'w>> {
-        RecordOwner { record: self.lease.record(), realm: ModelRealm(self.world) }
-    }
-
-    fn allocate(&self) -> Sent {
-        let block = heap::allocate(self.owner(), BLOCK).unwrap();
-        // SAFETY: the block is new and has `BLOCK.size()` bytes.
-        unsafe { block.write_bytes(1, BLOCK.size()) };
-        Sent(block)
-    }
-
-    fn free(&self, block: Sent) {
-        free_as(self.owner(), block);
-    }
-
-    fn trim(&self) {
-        heap::trim(self.owner());
-    }
-
-    /// Simulates the exit of the thread: frees the empty chunks, then releases the lease.
-    fn exit(self) {
-        self.trim();
-        release(ModelRealm(self.world), self.lease);
-    }
-}
-
-fn free_as(owner: RecordOwner<'_, ModelRealm<'_>>, block: Sent) {
-    // SAFETY: the owner of a `Sent` owns its block, which is live and has this layout.
-    unsafe { heap::deallocate(owner, block.0, BLOCK) };
-}
-
-impl Model {
-    fn new() -> Self {
-        let records = core::array::from_fn(|_| Record::new(RingRecord::new()));
-        Self(Arc::new(RingWorld::new(Registry::new(records, RingRecord::new))))
-    }
-
-    /// Frees a block as a thread without a record, in the state NOWHERE or GONE.
-    fn free_elsewhere(&self, block: Sent) {
-        let nowhere = Record::new(RingRecord::new());
-        nowhere.data().enter();
-        free_as(RecordOwner { record: &nowhere, realm: ModelRealm(&self.0) }, block);
-    }
-
-    /// Checks that no memory is held. Does not trim first, so that memory which only a later trim
-    /// would free counts as held.
-    fn nothing_is_held(&self) {
-        assert_eq!(self.0.account.now().held, 0, "a chunk was lost, or stays");
-        assert_eq!(stats(ModelRealm(&self.0)).blocks_live(), 0);
-    }
-}
-
-fn check(model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound.get_or_insert(3);
-    builder.check(model);
-}
+type Model = super::Model<Tiny>;
+type Thread<'w> = super::Thread<'w, Tiny>;
 
 #[test]
 fn loom_remote_free_beside_the_owners_free() {
@@ -175,7 +71,7 @@ fn loom_chunk_is_reused_only_after_its_remote_frees() {
         let there = model.clone();
         let other = thread::spawn(move || {
             // SAFETY: the block belongs to this thread until it is freed.
-            unsafe { first.0.write_bytes(2, BLOCK.size()) };
+            unsafe { first.0.write_bytes(2, Tiny::SMALL_MAX) };
             there.free_elsewhere(first);
         });
         thread.free(second);
@@ -304,25 +200,6 @@ fn loom_next_holder_frees_in_an_abandoned_chunk() {
         other.join().unwrap();
         model.nothing_is_held();
     });
-}
-
-/// The record of one thread, for another thread that purges the record's chunks.
-struct SentRecord(NonNull<HeapRecord<Tiny>>);
-
-// SAFETY: threads share records, and a model keeps its records until all of its threads are joined.
-unsafe impl Send for SentRecord {}
-
-impl Thread<'_> {
-    /// Starts a thread that frees a block of this owner, and then purges the owner's chunks.
-    fn free_and_purge(&self, model: &Model, block: Sent) -> thread::JoinHandle<()> {
-        let (there, record) = (model.clone(), SentRecord(NonNull::from(self.lease.record())));
-        thread::spawn(move || {
-            there.free_elsewhere(block);
-            let record = record;
-            // SAFETY: a model keeps its records until all of its threads are joined.
-            IdleRings(ModelRealm(&there.0)).purge_units(unsafe { record.0.as_ref() }, IdleBy::Time);
-        })
-    }
 }
 
 /// Another thread frees a block of the front, and purges the chunk if it can. At the same time, the

@@ -1,0 +1,130 @@
+//! Defines [`FrontPtr`], through which a heap allocates from its front.
+//!
+//! A chunk has two cursors. Its first one, at the base of the chunk, runs from the start of the
+//! chunk to its end. The second one runs through the holes of a chunk with sections (see
+//! `sections`). A heap's front is one of the two. Only the address of the first one equals the base
+//! of a block, so a free in a chunk with sections never takes the path of a free in the front.
+
+use core::cell::Cell;
+use core::ptr::NonNull;
+
+use ephemera_prim::poison::unpoison;
+use ephemera_prim::prefetch;
+use ephemera_prim::witness::Witness;
+use ephemera_prim::word::{OwnerU64, OwnerUsize};
+
+use super::ChunkPtr;
+use super::header::{BumpCursor, Chunk};
+use crate::cursor::{place, room_of};
+use crate::live::LiveCount;
+
+/// A pointer to a cursor of a chunk.
+///
+/// # Invariant
+/// The chunk satisfies C1, and the pointer may access the whole chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FrontPtr(NonNull<BumpCursor>);
+
+impl FrontPtr {
+    // The chunk is not freed while the pointer is used (C1).
+    words! {
+        fn next() -> &OwnerUsize = next;
+        fn end() -> &Cell<usize> = end;
+        fn taken() -> &OwnerU64 = taken;
+        fn contents() -> &Witness = contents;
+    }
+
+    /// # Safety
+    /// `cursor` is a cursor of a chunk that satisfies C1, and may access the whole chunk.
+    #[inline]
+    pub(crate) unsafe fn new(cursor: NonNull<BumpCursor>) -> Self {
+        Self(cursor)
+    }
+
+    #[inline]
+    pub(crate) fn as_ptr(self) -> *mut BumpCursor {
+        self.0.as_ptr()
+    }
+
+    #[inline]
+    pub(crate) fn addr(self) -> usize {
+        self.0.addr().get()
+    }
+
+    /// Returns the chunk whose first cursor this is.
+    ///
+    /// # Safety
+    /// This is the first cursor of its chunk.
+    #[inline]
+    pub(crate) unsafe fn chunk(self) -> ChunkPtr {
+        // SAFETY: the first cursor is the first field of the header, and the pointer may access the
+        // whole chunk, which satisfies C1.
+        unsafe { ChunkPtr::new(self.0.cast::<Chunk>()) }
+    }
+
+    /// Returns a pointer to `addr` in the chunk of this cursor. The pointer may access the whole
+    /// chunk.
+    #[inline]
+    pub(super) fn at(self, addr: usize) -> NonNull<u8> {
+        let pointer = self.as_ptr().cast::<u8>().with_addr(addr);
+        // SAFETY: the address is above the chunk's base, so it is not null.
+        unsafe { NonNull::new_unchecked(pointer) }
+    }
+
+    /// Allocates `size` bytes at the cursor, aligned to `align`. Returns `None` if they do not fit.
+    #[inline]
+    pub(crate) fn bump(self, size: usize, align: usize) -> Option<NonNull<u8>> {
+        let place = place(self.next().get(), self.end().get(), size, align)?;
+        self.contents().write();
+        self.next().set(place.cursor);
+        self.taken().add(LiveCount::block(size).word());
+        let block = self.at(place.start);
+        prefetch::for_write(self.as_ptr().cast::<u8>().with_addr(place.cursor));
+        // SAFETY: the block is in the chunk and between the old cursor and the new one, so no live
+        // block overlaps it.
+        unsafe { unpoison(block, size) };
+        Some(block)
+    }
+
+    /// Grows the block at `start` from `old` to `new` bytes and returns `true`, if it is the top
+    /// block and there is room after it. Otherwise, returns `false` and leaves the block unchanged.
+    #[inline]
+    pub(crate) fn grow_top(self, start: usize, old: usize, new: usize) -> bool {
+        if start + room_of(old) != self.next().get() || start + room_of(new) > self.end().get() {
+            return false;
+        }
+        self.next().set(start + room_of(new));
+        self.taken().add(LiveCount::resized(new - old).word());
+        // SAFETY: the grown block ends in the chunk, and no other block lies after the top block.
+        unsafe { unpoison(self.at(start + old), new - old) };
+        true
+    }
+}
+
+impl ChunkPtr {
+    /// Returns the cursor of a chunk without sections, for a heap that makes the chunk its front.
+    #[inline]
+    pub(crate) fn front(self) -> FrontPtr {
+        // SAFETY: `whole` is the first field of the header, and the pointer may access the whole
+        // chunk (C1).
+        unsafe { FrontPtr::new(self.as_non_null().cast()) }
+    }
+
+    /// Returns the cursor that a heap allocates from if the chunk becomes its front: the second one
+    /// if the chunk has sections.
+    pub(crate) fn current(self) -> FrontPtr {
+        if self.has_sections() { self.second() } else { self.front() }
+    }
+
+    /// Returns the cursor of a chunk with sections.
+    fn second(self) -> FrontPtr {
+        // SAFETY: the cursor is the first field of the sections, and the pointer may access the
+        // whole chunk (C1).
+        unsafe { FrontPtr::new(self.sections_ptr().cast()) }
+    }
+
+    /// Returns whether `front` is a cursor of this chunk.
+    pub(crate) fn has_cursor(self, front: *mut BumpCursor) -> bool {
+        front == self.front().as_ptr() || front == self.second().as_ptr()
+    }
+}

@@ -1,0 +1,128 @@
+//! The two sums of blocks and bytes of a chunk (see `live`): `taken` counts all allocations, and
+//! `back` all frees that the owner has *booked*, that is, added to this sum. A chunk whose sums are
+//! equal is *empty*: none of its blocks is live.
+#![forbid(unsafe_code)]
+
+use super::ChunkPtr;
+use crate::cursor::room_of;
+use crate::live::LiveCount;
+
+impl ChunkPtr {
+    /// Frees a block of the front, as the chunk's owner. The front is this chunk's first cursor. If
+    /// the chunk is then empty, rewinds it, so that short-lived blocks reuse the same cache lines.
+    /// Otherwise, if the block was the top block, moves the cursor back.
+    ///
+    /// This code branches, and `rewind` loads `first` instead of deriving it from the block's
+    /// address. With conditional moves or that arithmetic, every allocation would wait for the
+    /// previous free, and that free would wait for the allocation of its block.
+    #[inline]
+    pub(crate) fn free_front(self, start: usize, size: usize) {
+        self.touch();
+        let back = self.back().get().wrapping_add(LiveCount::block(size).word());
+        if back == self.whole().taken.get() {
+            return self.rewind();
+        }
+        // A plain store suffices, because the owner publishes this sum when it replaces the front.
+        self.back().set(back);
+        if start + room_of(size) == self.whole().next.get() {
+            self.whole().next.set(start);
+        }
+    }
+
+    /// Books `given`, if it is certain that the chunk has no sections and does not run empty.
+    /// Otherwise, returns `false`, and the caller must call [`ChunkPtr::book`].
+    ///
+    /// One comparison excludes both cases, because the first cursor of a chunk with sections has
+    /// the sum 0. If only one of the two sums has wrapped around, the comparison may fail without
+    /// need.
+    #[inline]
+    #[must_use]
+    pub(crate) fn book_quickly(self, given: LiveCount) -> bool {
+        self.touch();
+        let back = self.back().get().wrapping_add(given.word());
+        if back >= self.whole().taken.get() {
+            return false;
+        }
+        self.publish_back(back);
+        true
+    }
+
+    /// Books `given`: freed blocks, or the bytes that a block lost. Returns whether the chunk ran
+    /// empty. If so, the sum is not written, and the caller must rewind the chunk.
+    #[must_use]
+    pub(crate) fn book(self, given: LiveCount) -> bool {
+        self.touch();
+        let back = self.back().get().wrapping_add(given.word());
+        if back == self.taken() {
+            return true;
+        }
+        self.publish_back(back);
+        false
+    }
+
+    /// Stores the sum of the booked frees, and publishes accesses to the freed memory to a thread
+    /// that purges the chunk.
+    #[inline]
+    fn publish_back(self, back: u64) {
+        let weak = weakened!("ring_local_free_relaxed");
+        if weak { self.back().set(back) } else { self.back().publish(back) }
+    }
+
+    /// Tells the model checker that this thread accesses the memory of blocks.
+    #[inline]
+    fn touch(self) {
+        self.whole().contents.touch();
+        #[cfg(ephemera_loom)]
+        if self.has_sections() {
+            self.sections().cursor.contents.touch();
+        }
+    }
+
+    /// Returns the `LiveCount` of all allocations since the chunk was last empty.
+    #[inline]
+    pub(crate) fn taken(self) -> u64 {
+        if self.has_sections() { self.sections().cursor.taken.get() } else { self.whole().taken.get() }
+    }
+
+    /// Returns whether no block is live according to the booked frees.
+    #[inline]
+    pub(crate) fn is_empty(self) -> bool {
+        self.back().get() == self.taken()
+    }
+
+    /// Returns the count of the live blocks and their bytes. Blocks and bytes with an unbooked
+    /// remote free count as freed. The result is exact while no thread runs an operation.
+    pub(crate) fn live_now(self) -> LiveCount {
+        let unbooked = self.unbooked();
+        if let Some(live) = LiveCount::of_countdown(unbooked) {
+            return live;
+        }
+        let [taken, back, unbooked] = [self.taken(), self.back().get(), unbooked].map(LiveCount::from_word);
+        taken.minus(back, unbooked)
+    }
+
+    /// Rewinds an empty chunk without sections: moves its cursor to its start and sets its sums to
+    /// zero. No written value depends on an earlier allocation or free, so neither delays the next
+    /// allocation.
+    #[inline]
+    pub(crate) fn rewind(self) {
+        self.whole().next.set(self.first());
+        self.whole().taken.set(LiveCount::NONE.word());
+        // This check saves a store if each block is freed before the next is allocated.
+        if self.back().get() != LiveCount::NONE.word() {
+            self.back().set(LiveCount::NONE.word());
+        }
+    }
+
+    /// Shrinks the block at `start`: books the bytes that the block loses. If the chunk is the
+    /// front (`front`) and the block is its top block, also moves the cursor back.
+    #[inline]
+    pub(crate) fn shrink(self, start: usize, old: usize, new: usize, front: bool) {
+        if front && start + room_of(old) == self.whole().next.get() {
+            self.whole().next.set(start + room_of(new));
+        }
+        let bytes = LiveCount::resized(old - new);
+        let emptied = !self.book_quickly(bytes) && self.book(bytes);
+        ephemera_prim::invariant!(!emptied, "a chunk ran empty although a block in it was only shrunk");
+    }
+}

@@ -1,0 +1,78 @@
+//! Decides whether a heap is *sparse*: whether its small chunks with live blocks hold more than
+//! three times the bytes of these blocks.
+//!
+//! After each request for a small chunk, the census examines the next [`STEP`] chunks, so its cost
+//! is bounded. At the end of a pass over all chunks, the heap becomes sparse if less than a third
+//! of the bytes is live, and stops being sparse if more than half of them are.
+
+use core::ptr::{self, NonNull};
+
+use super::{ChunkHeap, RingEnv};
+use crate::chunk::{ChunkPtr, suit};
+use crate::geometry::{ChunkClass, Geometry};
+
+/// The number of chunks that the census examines after a request.
+const STEP: usize = 16;
+
+/// The minimum number of small chunks with live blocks of a sparse heap: 64 in the default
+/// geometry, which are 2 MiB.
+const fn least<G: Geometry>() -> usize {
+    if G::RETAIN == 0 { 4 } else { 16 * G::RETAIN }
+}
+
+/// Continues the census after a request for a small chunk.
+pub(super) fn note_requested<E: RingEnv>(env: E) {
+    let heap = env.heap();
+    if !suit::<E::Geometry>() || heap.small.get() < least::<E::Geometry>() {
+        return;
+    }
+    let (census, list) = (&heap.census, &heap.chunks[ChunkClass::Small.index()]);
+    let mut next = NonNull::new(census.next.get()).or_else(|| {
+        census.chunks.set(0);
+        census.live.set(0);
+        list.newest()
+    });
+    for _ in 0..STEP {
+        let Some(chunk) = next else { break };
+        // SAFETY: the caller owns the heap (H1), and the chunk is on the list: `note_removed` moves
+        // `census.next` on before the chunk leaves the list.
+        next = unsafe { list.after(chunk) };
+        // SAFETY: a chunk on the list is not freed (C1).
+        let live = unsafe { ChunkPtr::new(chunk) }.live_now();
+        // A chunk whose blocks are all freed soon is an empty chunk, even if not all of these frees
+        // are booked.
+        if live.blocks() != 0 {
+            census.chunks.add(1);
+            census.live.add(live.bytes());
+        }
+    }
+    census.next.set(next.map_or(ptr::null_mut(), NonNull::as_ptr));
+    if next.is_none() {
+        end_pass::<E::Geometry>(heap);
+    }
+}
+
+/// Decides at the end of a pass whether the heap is sparse.
+fn end_pass<G: Geometry>(heap: &ChunkHeap) {
+    let (chunks, live) = (heap.census.chunks.get(), heap.census.live.get());
+    let held = chunks * G::SMALL_CHUNK;
+    if chunks >= least::<G>() && 3 * live < held && !weakened!("heap_is_never_sparse") {
+        heap.holes.set_sparse(true);
+    } else if 2 * live > held && !weakened!("dense_heap_stays_sparse") {
+        heap.holes.set_sparse(false);
+    }
+}
+
+/// Notes that a small chunk is about to leave the list of all chunks and be freed. A heap with few
+/// chunks is not sparse.
+pub(super) fn note_removed<E: RingEnv>(env: E, chunk: ChunkPtr) {
+    let heap = env.heap();
+    if heap.census.next.get() == chunk.as_ptr() {
+        // SAFETY: the caller owns the heap (H1), and the chunk is still on the list.
+        let next = unsafe { heap.chunks[ChunkClass::Small.index()].after(chunk.as_non_null()) };
+        heap.census.next.set(next.map_or(ptr::null_mut(), NonNull::as_ptr));
+    }
+    if heap.small.get() < least::<E::Geometry>() / 2 {
+        heap.holes.set_sparse(false);
+    }
+}

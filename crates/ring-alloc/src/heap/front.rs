@@ -1,0 +1,61 @@
+//! The fronts of a heap: the cursors of chunks that the heap allocates from.
+
+use core::ptr;
+
+use super::{ChunkHeap, RingEnv, full_chunk};
+use crate::chunk::{BumpCursor, Chunk, ChunkPtr};
+use crate::geometry::ChunkClass;
+
+/// Makes a cursor of `chunk`, or else the full chunk, the front, and tells `env` about the change
+/// (H7). (`ChunkHeap::enter` also sets fronts, but before a thread-local names the record.)
+pub(super) fn set_front<E: RingEnv>(env: E, class: ChunkClass, chunk: Option<ChunkPtr>) {
+    let front = chunk.map_or(full_chunk(), |chunk| chunk.current().as_ptr());
+    if class == ChunkClass::Small {
+        let host = chunk.filter(|chunk| chunk.has_sections());
+        env.heap().set_host(host.map_or(ptr::null_mut(), ChunkPtr::as_ptr));
+    }
+    env.heap().set_front(class, front);
+    if !weakened!("front_not_renewed") {
+        env.front_changed();
+    }
+}
+
+impl ChunkHeap {
+    /// Returns the chunk of the front of `class`, or `None` if the front is the full chunk.
+    pub(super) fn front_chunk(&self, class: ChunkClass) -> Option<ChunkPtr> {
+        let front = self.front(class);
+        match self.host() {
+            Some(host) if class == ChunkClass::Small => Some(host),
+            _ if front.as_ptr() == full_chunk() => None,
+            // SAFETY: a front that is not the host's is the first cursor of its chunk (H8).
+            _ => Some(unsafe { front.chunk() }),
+        }
+    }
+
+    /// Makes `front` the front of `class`, and publishes the sums of the previous front (B2).
+    pub(super) fn set_front(&self, class: ChunkClass, front: *mut BumpCursor) {
+        let word = &self.fronts[class.index()];
+        if weakened!("ring_front_relaxed") { word.set(front) } else { word.publish(front) }
+    }
+
+    /// Returns whether the owner has replaced `chunk` as the front. If so, the caller sees every
+    /// allocation of the owner in the chunk. The caller must have borrowed the chunk (B2).
+    pub(crate) fn has_replaced(&self, chunk: ChunkPtr) -> bool {
+        let front = self.fronts[chunk.class().index()].observe();
+        !chunk.has_cursor(front) || weakened!("ring_front_is_purged")
+    }
+
+    /// Returns the chunk through whose hole the front of small blocks runs, if the front is the
+    /// second cursor of a chunk.
+    #[inline]
+    pub(crate) fn host(&self) -> Option<ChunkPtr> {
+        // SAFETY: the chunk of a front is not freed (C1).
+        unsafe { ChunkPtr::from_raw(self.holes.host.get()) }
+    }
+
+    /// Notes the chunk of the front of small blocks, or null if the front is not the second cursor
+    /// of a chunk.
+    pub(super) fn set_host(&self, host: *mut Chunk) {
+        self.holes.host.set(host);
+    }
+}

@@ -1,0 +1,91 @@
+//! The words of a heap that may be sparse: its chunks with holes (see `holes`), and its census (see
+//! `census`).
+
+use core::cell::Cell;
+use core::ptr;
+
+use ephemera_prim::word::{OwnerPtr, OwnerUsize};
+
+use crate::chunk::{Chunk, ChunkPtr};
+
+/// The number of empty chunks that a sparse heap takes, beyond the holes that it takes, until it
+/// counts as dense.
+pub(super) const PATIENCE: usize = 64;
+
+/// The chunks with holes of a heap, and whether the heap is sparse.
+#[derive(Debug)]
+pub(super) struct Holes {
+    pub(super) host: OwnerPtr<Chunk>,
+    pub(super) first: OwnerPtr<Chunk>,
+    /// Positive while the heap is sparse. A hole that is taken adds one, up to [`PATIENCE`], and an
+    /// empty chunk that is taken subtracts one.
+    pub(super) sparse: OwnerUsize,
+}
+
+impl Holes {
+    ephemera_prim::const_unless_loom! {
+        pub(super) fn new() -> Self {
+            Self {
+                host: OwnerPtr::null(),
+                first: OwnerPtr::null(),
+                sparse: OwnerUsize::new(0),
+            }
+        }
+    }
+
+    /// Notes the result of a census.
+    pub(super) fn set_sparse(&self, sparse: bool) {
+        self.sparse.set(if sparse { PATIENCE } else { 0 });
+    }
+
+    /// Puts a chunk with sections on the list of chunks with holes.
+    pub(super) fn push(&self, chunk: ChunkPtr) {
+        let [next, prev] = chunk.hole_links();
+        let first = self.first.get();
+        next.set(first);
+        prev.set(ptr::null_mut());
+        // SAFETY: a chunk on the list is not freed: it is removed when it runs empty (C1).
+        if let Some(first) = unsafe { ChunkPtr::from_raw(first) } {
+            first.hole_links()[1].set(chunk.as_ptr());
+        }
+        self.first.set(chunk.as_ptr());
+        chunk.set_listed(true);
+    }
+
+    /// Removes a chunk from the list of chunks with holes, if it is on the list.
+    pub(super) fn remove(&self, chunk: ChunkPtr) {
+        if !chunk.is_listed() {
+            return;
+        }
+        let [next, prev] = chunk.hole_links().map(Cell::get);
+        // SAFETY: a chunk on the list is not freed: it is removed when it runs empty (C1).
+        if let Some(next) = unsafe { ChunkPtr::from_raw(next) } {
+            next.hole_links()[1].set(prev);
+        }
+        // SAFETY: as above.
+        match unsafe { ChunkPtr::from_raw(prev) } {
+            Some(prev) => prev.hole_links()[0].set(next),
+            None => self.first.set(next),
+        }
+        chunk.set_listed(false);
+    }
+}
+
+/// The state of a pass over the small chunks of a heap.
+#[derive(Debug)]
+pub(super) struct ChunkCensus {
+    /// The next chunk of the pass, or null between two passes.
+    pub(super) next: OwnerPtr<Chunk>,
+    /// The number of chunks with live blocks that this pass has found.
+    pub(super) chunks: OwnerUsize,
+    /// The live bytes in them.
+    pub(super) live: OwnerUsize,
+}
+
+impl ChunkCensus {
+    ephemera_prim::const_unless_loom! {
+        pub(super) fn new() -> Self {
+            Self { next: OwnerPtr::null(), chunks: OwnerUsize::new(0), live: OwnerUsize::new(0) }
+        }
+    }
+}

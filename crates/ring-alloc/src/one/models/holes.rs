@@ -1,0 +1,82 @@
+//! Models of chunks with sections: the owner takes a hole of a chunk while another thread frees the
+//! chunk's last block and purges the chunk.
+
+use std::vec::Vec;
+
+use ephemera_prim::raw::base_addr;
+use loom::thread;
+
+use super::{Sent, check};
+use crate::geometry::Geometry;
+use crate::heap::RingEnv;
+
+/// A geometry whose chunks have eight sections of 2 KiB.
+#[derive(Debug)]
+struct Divided;
+
+impl Geometry for Divided {
+    const SMALL_MAX: usize = 1_300;
+    const SMALL_ALIGN: usize = 8;
+    const SMALL_CHUNK: usize = 16 << 10;
+    const MEDIUM_MAX: usize = 1_300;
+    const MEDIUM_ALIGN: usize = 8;
+    const MEDIUM_CHUNK: usize = 16 << 10;
+    const RETAIN: usize = 0;
+}
+
+type Model = super::Model<Divided>;
+type Thread<'w> = super::Thread<'w, Divided>;
+
+/// Fills two chunks, and frees all blocks of the first one but its first two. Returns these two,
+/// and the blocks of the second chunk, which is the front.
+fn with_holes(thread: &Thread<'_>) -> ([Sent; 2], Vec<Sent>) {
+    thread.owner().heap().make_sparse();
+    let chunk = |block: &Sent| base_addr(block.0, Divided::SMALL_CHUNK);
+    let [first, second] = [(); 2].map(|()| thread.allocate());
+    let mut freed = Vec::new();
+    let mut front = Vec::new();
+    while front.is_empty() {
+        let block = thread.allocate();
+        if chunk(&block) == chunk(&first) { freed.push(block) } else { front.push(block) }
+    }
+    front.extend((0..freed.len() + 1).map(|_| thread.allocate()));
+    freed.into_iter().for_each(|block| thread.free(block));
+    ([first, second], front)
+}
+
+/// The owner takes a hole of a chunk, or sees that another thread freed a block of it. That thread
+/// purges the chunk, or sees that it is the front.
+#[test]
+fn loom_chunk_is_purged_while_its_owner_takes_a_hole() {
+    check(|| {
+        let model = Model::new();
+        let thread = Thread::start(&model);
+        let ([first, second], front) = with_holes(&thread);
+        thread.free(first);
+        let other = thread.free_and_purge(&model, second);
+        let mine = thread.allocate();
+        other.join().unwrap();
+        thread.free(mine);
+        front.into_iter().for_each(|block| thread.free(block));
+        thread.exit();
+        model.nothing_is_held();
+    });
+}
+
+/// The owner exits while another thread frees a block of a chunk with sections, so that the chunk
+/// is abandoned.
+#[test]
+fn loom_chunk_with_sections_is_abandoned() {
+    check(|| {
+        let model = Model::new();
+        let thread = Thread::start(&model);
+        let ([first, second], front) = with_holes(&thread);
+        front.into_iter().for_each(|block| thread.free(block));
+        let there = model.clone();
+        let other = thread::spawn(move || there.free_elsewhere(first));
+        thread.exit();
+        other.join().unwrap();
+        model.free_elsewhere(second);
+        model.nothing_is_held();
+    });
+}
