@@ -40,7 +40,7 @@ pub(crate) struct ChunkPtr(NonNull<Chunk>);
 impl ChunkPtr {
     // The chunk is not freed while the pointer is used (C1).
     words! {
-        /// Returns the cursor of a chunk without sections.
+        /// Returns the first cursor, which an undivided chunk uses.
         fn whole() -> &BumpCursor = whole;
         /// Returns the `LiveCount` of all frees that have been booked since the last rewind.
         fn back() -> &OwnerU64 = back;
@@ -174,12 +174,11 @@ impl ChunkPtr {
         self.at(self.addr() + size_of::<Chunk>()).cast()
     }
 
-    /// Returns the third line of the header. The chunk must have sections, or be about to have
-    /// them.
+    /// Returns the third line of the header. The chunk must be divided, or about to be divided.
     #[inline]
     fn sections(&self) -> &Sections {
         let sections = self.sections_ptr().as_ptr();
-        // SAFETY: only chunks with a third line have sections, and the chunk is not freed while the
+        // SAFETY: only chunks with a third line are divided, and the chunk is not freed while the
         // pointer is used (C1).
         unsafe { &*sections }
     }

@@ -1,9 +1,9 @@
 //! Defines [`FrontPtr`], through which a heap allocates from its front.
 //!
 //! A chunk has two cursors. Its first one, at the base of the chunk, runs from the start of the
-//! chunk to its end. The second one runs through the holes of a chunk with sections (see
+//! chunk to its end. The second one runs through the holes of a divided chunk (see
 //! `sections`). A heap's front is one of the two. Only the address of the first one equals the base
-//! of a block, so a free in a chunk with sections never takes the path of a free in the front.
+//! of a block, so a free in a divided chunk never takes the path of a free in the front.
 
 use core::cell::Cell;
 use core::ptr::NonNull;
@@ -102,7 +102,7 @@ impl FrontPtr {
 }
 
 impl ChunkPtr {
-    /// Returns the cursor of a chunk without sections, for a heap that makes the chunk its front.
+    /// Returns the first cursor.
     #[inline]
     pub(crate) fn front(self) -> FrontPtr {
         // SAFETY: `whole` is the first field of the header, and the pointer may access the whole
@@ -111,12 +111,12 @@ impl ChunkPtr {
     }
 
     /// Returns the cursor that a heap allocates from if the chunk becomes its front: the second one
-    /// if the chunk has sections.
+    /// if the chunk is divided.
     pub(crate) fn current(self) -> FrontPtr {
-        if self.has_sections() { self.second() } else { self.front() }
+        if self.is_divided() { self.second() } else { self.front() }
     }
 
-    /// Returns the cursor of a chunk with sections.
+    /// Returns the cursor of a divided chunk.
     fn second(self) -> FrontPtr {
         // SAFETY: the cursor is the first field of the sections, and the pointer may access the
         // whole chunk (C1).

@@ -32,7 +32,7 @@ pub(crate) struct Chunk {
     pub(super) first: usize,
     pub(super) next: OwnerPtr<Chunk>,
     pub(super) prev: OwnerPtr<Chunk>,
-    /// Whether the chunk has sections: [`WHOLE`], `DIVIDED` or `LISTED`.
+    /// Whether the chunk is divided: [`WHOLE`], `DIVIDED` or `LISTED`.
     pub(super) state: OwnerUsize,
     pub(super) remote: ChunkRemote,
 }
@@ -77,7 +77,7 @@ pub(crate) const fn headers<G: Geometry>() -> [usize; CLASSES] {
     [header::<G>(ChunkClass::Small), header::<G>(ChunkClass::Medium)]
 }
 
-/// The size of the header of a chunk that can have sections, in bytes.
+/// The size of the header of a chunk that can be divided, in bytes.
 pub(super) const WITH_SECTIONS: usize = size_of::<Chunk>() + size_of::<Sections>();
 
 #[cfg(not(ephemera_loom))]
@@ -127,7 +127,7 @@ pub(crate) struct BumpCursor {
     /// one. A plain word saves an instruction of each allocation.
     pub(super) end: Cell<usize>,
     /// The `LiveCount` of all allocations since the chunk was last empty. The sum of the first
-    /// cursor stays 0 while the chunk has sections.
+    /// cursor stays 0 while the chunk is divided.
     pub(super) taken: OwnerU64,
     /// Represents the memory of the blocks in models.
     pub(super) contents: Witness,
@@ -149,14 +149,14 @@ impl BumpCursor {
 /// The number of sections of a chunk.
 pub(super) const SECTIONS: usize = 8;
 
-/// The state of a chunk without sections.
+/// The state of an undivided chunk.
 pub(super) const WHOLE: usize = 0;
-/// The state of a chunk with sections that is not on its heap's list of chunks with holes.
+/// The state of a divided chunk that is not on its heap's list of chunks with holes.
 pub(super) const DIVIDED: usize = 1;
-/// The state of a chunk with sections that is on that list.
+/// The state of a divided chunk that is on that list.
 pub(super) const LISTED: usize = 2;
 
-/// The third line of a chunk's header, which only a chunk with sections uses. Threads other than
+/// The third line of a chunk's header, which only a divided chunk uses. Threads other than
 /// the owner read only the sum of the cursor.
 #[derive(Debug)]
 #[repr(C, align(64))]
@@ -188,8 +188,8 @@ pub(super) const fn section_bytes<G: Geometry>() -> usize {
     G::SMALL_CHUNK / SECTIONS
 }
 
-/// Returns whether small chunks of this geometry can have sections: the largest small block fits
-/// into each section.
+/// Returns whether small chunks of this geometry can be divided: the largest small block fits into
+/// each section.
 pub(crate) const fn suit<G: Geometry>() -> bool {
     fits(WITH_SECTIONS, G::SMALL_ALIGN, G::SMALL_MAX, section_bytes::<G>())
 }

@@ -59,7 +59,7 @@ impl ChunkPtr {
         self.foreign().reuse();
         self.whole().contents.write();
         #[cfg(ephemera_loom)]
-        if self.has_sections() {
+        if self.is_divided() {
             self.sections().cursor.contents.write();
         }
         self.purged().store(true, Ordering::Relaxed);

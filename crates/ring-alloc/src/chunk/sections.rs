@@ -1,9 +1,9 @@
 //! Divides a chunk of small blocks into sections, so that a heap can reuse the memory between
 //! blocks that live long.
 //!
-//! A chunk with *sections* counts the freed bytes of each section. A section whose bytes are all
-//! freed is a *free section*, and the chunk's second cursor can run through it again, although
-//! blocks in other sections are live. Free sections side by side are one *hole*.
+//! A *divided* chunk counts the freed bytes of each section. A section whose bytes are all freed is
+//! *free*: the chunk's second cursor can run through it again, although blocks in other sections
+//! are live. Free sections side by side are one *hole*.
 //!
 //! ```text
 //!  section   0        1        2        3        4        5        6        7
@@ -59,28 +59,29 @@ impl Sections {
 }
 
 impl ChunkPtr {
-    /// Returns whether the chunk has sections. Threads other than the owner may call this method.
+    /// Returns whether the chunk is divided. Threads other than the owner may call this method.
     #[inline]
-    pub(crate) fn has_sections(self) -> bool {
+    pub(crate) fn is_divided(self) -> bool {
         self.state().get() != WHOLE
     }
 
-    /// Divides an empty chunk that was rewound, or restarts an empty chunk with sections. All of
-    /// its sections are then free.
+    /// Divides an empty chunk that was rewound, or restarts an empty divided chunk. All of its
+    /// sections are then free.
     pub(crate) fn divide(self) {
         self.sections().free.set((1 << SECTIONS) - 1);
         self.sections().cursor.taken.set(LiveCount::NONE.word());
         self.back().set(LiveCount::NONE.word());
-        if !self.has_sections() {
+        if !self.is_divided() {
             self.state().set(DIVIDED);
         }
     }
 
-    /// Makes a chunk with sections a chunk without: the first cursor takes over the sum of all
-    /// allocations. The chunk must not be on the list of chunks with holes.
+    /// Unites the sections of a divided chunk: the first cursor takes over the sum of all
+    /// allocations. Does nothing to an undivided chunk. The chunk must not be on the list of chunks
+    /// with holes.
     pub(crate) fn unite(self) {
         ephemera_prim::invariant!(!self.is_listed(), "a listed chunk loses its sections");
-        if self.has_sections() {
+        if self.is_divided() {
             self.whole().taken.set(self.sections().cursor.taken.get());
             self.state().set(WHOLE);
         }
@@ -139,7 +140,7 @@ impl ChunkPtr {
         self.state().get() == LISTED
     }
 
-    /// Notes whether the chunk, which has sections, is on that list.
+    /// Notes whether the chunk, which is divided, is on that list.
     pub(crate) fn set_listed(self, listed: bool) {
         self.state().set(if listed { LISTED } else { DIVIDED });
     }

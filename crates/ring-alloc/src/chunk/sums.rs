@@ -29,12 +29,11 @@ impl ChunkPtr {
         }
     }
 
-    /// Books `given`, if it is certain that the chunk has no sections and does not run empty.
+    /// Books `given`, if it is certain that the chunk is undivided and does not run empty.
     /// Otherwise, returns `false`, and the caller must call [`ChunkPtr::book`].
     ///
-    /// One comparison excludes both cases, because the first cursor of a chunk with sections has
-    /// the sum 0. If only one of the two sums has wrapped around, the comparison may fail without
-    /// need.
+    /// One comparison suffices, because the first cursor of a divided chunk has the sum 0. The
+    /// comparison also fails while only one of the two sums has wrapped around.
     #[inline]
     #[must_use]
     pub(crate) fn book_quickly(self, given: LiveCount) -> bool {
@@ -73,7 +72,7 @@ impl ChunkPtr {
     fn touch(self) {
         self.whole().contents.touch();
         #[cfg(ephemera_loom)]
-        if self.has_sections() {
+        if self.is_divided() {
             self.sections().cursor.contents.touch();
         }
     }
@@ -81,7 +80,7 @@ impl ChunkPtr {
     /// Returns the `LiveCount` of all allocations since the chunk was last empty.
     #[inline]
     pub(crate) fn taken(self) -> u64 {
-        if self.has_sections() { self.sections().cursor.taken.get() } else { self.whole().taken.get() }
+        if self.is_divided() { self.sections().cursor.taken.get() } else { self.whole().taken.get() }
     }
 
     /// Returns whether no block is live according to the booked frees.
@@ -101,8 +100,8 @@ impl ChunkPtr {
         taken.minus(back, unbooked)
     }
 
-    /// Rewinds an empty chunk without sections: moves its cursor to its start and sets its sums to
-    /// zero. No written value depends on an earlier allocation or free, so neither delays the next
+    /// Rewinds an empty undivided chunk: moves its cursor to its start and sets its sums to zero.
+    /// No written value depends on an earlier allocation or free, so neither delays the next
     /// allocation.
     #[inline]
     pub(crate) fn rewind(self) {

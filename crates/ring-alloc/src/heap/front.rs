@@ -11,8 +11,8 @@ use crate::geometry::ChunkClass;
 pub(super) fn set_front<E: RingEnv>(env: E, class: ChunkClass, chunk: Option<ChunkPtr>) {
     let front = chunk.map_or(full_chunk(), |chunk| chunk.current().as_ptr());
     if class == ChunkClass::Small {
-        let host = chunk.filter(|chunk| chunk.has_sections());
-        env.heap().set_host(host.map_or(ptr::null_mut(), ChunkPtr::as_ptr));
+        let divided = chunk.filter(|chunk| chunk.is_divided());
+        env.heap().set_divided_front(divided.map_or(ptr::null_mut(), ChunkPtr::as_ptr));
     }
     env.heap().set_front(class, front);
     if !weakened!("front_not_renewed") {
@@ -24,10 +24,10 @@ impl ChunkHeap {
     /// Returns the chunk of the front of `class`, or `None` if the front is the full chunk.
     pub(super) fn front_chunk(&self, class: ChunkClass) -> Option<ChunkPtr> {
         let front = self.front(class);
-        match self.host() {
-            Some(host) if class == ChunkClass::Small => Some(host),
+        match self.divided_front() {
+            Some(divided) if class == ChunkClass::Small => Some(divided),
             _ if front.as_ptr() == full_chunk() => None,
-            // SAFETY: a front that is not the host's is the first cursor of its chunk (H8).
+            // SAFETY: any other front is the first cursor of its chunk (H8).
             _ => Some(unsafe { front.chunk() }),
         }
     }
@@ -48,14 +48,14 @@ impl ChunkHeap {
     /// Returns the chunk through whose hole the front of small blocks runs, if the front is the
     /// second cursor of a chunk.
     #[inline]
-    pub(crate) fn host(&self) -> Option<ChunkPtr> {
+    pub(crate) fn divided_front(&self) -> Option<ChunkPtr> {
         // SAFETY: the chunk of a front is not freed (C1).
-        unsafe { ChunkPtr::from_raw(self.holes.host.get()) }
+        unsafe { ChunkPtr::from_raw(self.holes.divided_front.get()) }
     }
 
     /// Notes the chunk of the front of small blocks, or null if the front is not the second cursor
     /// of a chunk.
-    pub(super) fn set_host(&self, host: *mut Chunk) {
-        self.holes.host.set(host);
+    pub(super) fn set_divided_front(&self, divided: *mut Chunk) {
+        self.holes.divided_front.set(divided);
     }
 }

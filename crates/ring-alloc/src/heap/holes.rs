@@ -5,11 +5,11 @@
 //! a chunk of 32 KiB.
 //!
 //! ```text
-//!   host --> the chunk through whose hole the front runs, or null
+//!   divided_front --> the divided chunk that is the front, or null
 //!   first --> chunk with holes <--> chunk with holes   (the chunk whose section was freed last)
 //! ```
 //!
-//! A free in a chunk with sections takes more instructions. A heap therefore divides no further
+//! A free in a divided chunk takes more instructions. A heap therefore divides no further
 //! chunk once a census (see `census`) finds that it is no longer sparse, or once it has taken empty
 //! chunks much more often than holes.
 
@@ -65,7 +65,7 @@ pub(super) fn take<E: RingEnv>(env: E) -> Option<ChunkPtr> {
         // Order the store of the front before the load of the foreign word. Pairs with `heavy` in
         // `purge_chunks`.
         barrier::light();
-        if !chunk.has_unbooked() || weakened!("lent_chunk_becomes_host") {
+        if !chunk.has_unbooked() || weakened!("lent_chunk_becomes_the_front") {
             heap.holes.sparse.set((heap.holes.sparse.get() + 1).min(PATIENCE));
             return Some(chunk);
         }
@@ -78,7 +78,7 @@ pub(super) fn take<E: RingEnv>(env: E) -> Option<ChunkPtr> {
 /// After remote frees in a chunk were booked: puts the chunk on the list of chunks with holes again
 /// if it has a hole.
 pub(super) fn note_booked<E: RingEnv>(env: E, chunk: ChunkPtr) {
-    if chunk.has_sections() && chunk.has_hole() {
+    if chunk.is_divided() && chunk.has_hole() {
         list(env, chunk);
     }
 }
@@ -92,18 +92,20 @@ fn open_hole<E: RingEnv>(env: E, chunk: ChunkPtr) {
     }
 }
 
-/// Restarts the host, which ran empty: its second cursor runs through the whole chunk again.
-/// Returns `false` if the chunk should lose its sections instead, because the heap is not sparse.
-pub(super) fn restart<E: RingEnv>(env: E, host: ChunkPtr) -> bool {
+/// Restarts the divided front, which ran empty: its second cursor runs through the whole chunk
+/// again.
+/// Returns `false` if the caller must unite its sections instead, because the heap is not sparse.
+pub(super) fn restart<E: RingEnv>(env: E, chunk: ChunkPtr) -> bool {
     if !note_empty(env.heap()) {
         return false;
     }
-    host.divide();
-    open_hole(env, host);
+    chunk.divide();
+    open_hole(env, chunk);
     true
 }
 
-/// Makes a chunk a chunk without sections, and removes it from the list of chunks with holes.
+/// Unites the sections of a chunk, if it is divided, and removes it from the list of chunks with
+/// holes.
 pub(super) fn unite(heap: &ChunkHeap, chunk: ChunkPtr) {
     heap.holes.remove(chunk);
     chunk.unite();
@@ -112,20 +114,20 @@ pub(super) fn unite(heap: &ChunkHeap, chunk: ChunkPtr) {
 /// Leaves the hole through which the front runs: counts the bytes after the cursor as freed. No
 /// further block then fits into the front.
 pub(super) fn leave<E: RingEnv>(env: E) {
-    if let Some(host) = env.heap().host() {
-        leave_hole_of(env, host);
+    if let Some(chunk) = env.heap().divided_front() {
+        leave_hole_of(env, chunk);
     }
 }
 
-/// Leaves the hole of `host`, which is or was the host.
-pub(super) fn leave_hole_of<E: RingEnv>(env: E, host: ChunkPtr) {
-    let rest = host.close();
-    if !weakened!("rest_of_a_hole_is_lost") && host.cover::<E::Geometry>(rest) {
-        list(env, host);
+/// Leaves the hole of `chunk`, which is or was the front.
+pub(super) fn leave_hole_of<E: RingEnv>(env: E, chunk: ChunkPtr) {
+    let rest = chunk.close();
+    if !weakened!("rest_of_a_hole_is_lost") && chunk.cover::<E::Geometry>(rest) {
+        list(env, chunk);
     }
 }
 
-/// Counts a block in a chunk with sections as freed. If a section becomes free, puts the chunk on
+/// Counts a block in a divided chunk as freed. If a section becomes free, puts the chunk on
 /// the list of chunks with holes.
 #[inline]
 pub(super) fn cover_block<E: RingEnv>(env: E, chunk: ChunkPtr, start: usize, size: usize) {

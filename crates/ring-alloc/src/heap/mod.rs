@@ -23,7 +23,7 @@
 //! * `large`: blocks of size zero, and blocks that the backing allocator serves directly.
 //! * `list`: the lists of all chunks.
 //!
-//! The design page has the invariants H1 to H7.
+//! The design page has the invariants H1 to H8 and S1 to S3.
 
 mod census;
 mod fast;

@@ -153,8 +153,8 @@ unsafe fn grow_in_hole<E: RingEnv>(
     new: Layout,
 ) -> bool {
     let base = ephemera_prim::raw::base_addr(block, E::Geometry::SMALL_CHUNK);
-    let host = env.heap().host().filter(|host| class == ChunkClass::Small && host.addr() == base);
-    host.is_some_and(|host| host.current().grow_top(block.addr().get(), old.size(), new.size()))
+    let chunk = env.heap().divided_front().filter(|chunk| class == ChunkClass::Small && chunk.addr() == base);
+    chunk.is_some_and(|chunk| chunk.current().grow_top(block.addr().get(), old.size(), new.size()))
 }
 
 /// Shrinks a block: in place if possible, and otherwise by moving it.
@@ -186,7 +186,7 @@ pub(crate) unsafe fn shrink<E: RingEnv>(
     unsafe { poison(tail, less) };
     if env.owns(chunk) {
         chunk.shrink(start, old.size(), new.size(), front);
-        if !front && chunk.has_sections() {
+        if !front && chunk.is_divided() {
             holes::cover_tail(env, chunk, start, [old.size(), new.size()]);
         }
     } else {

@@ -99,7 +99,7 @@ fn install<E: RingEnv>(env: E, class: ChunkClass, chunk: ChunkPtr) {
     // from this same heap, or if chunks rest.
     if last.is_empty() {
         ran_empty(env, last, class);
-    } else if last.has_sections() {
+    } else if last.is_divided() {
         holes::leave_hole_of(env, last);
     }
 }
@@ -139,7 +139,7 @@ pub(super) fn make_room<E: RingEnv>(env: E) {
     env.last_resort();
 }
 
-/// Books the free of a block whose chunk may run empty or has sections. Afterwards, the caller must
+/// Books the free of a block whose chunk may run empty or is divided. Afterwards, the caller must
 /// not use the chunk, because this call may free it.
 ///
 /// # Safety
@@ -151,7 +151,7 @@ pub(super) unsafe fn book<E: RingEnv>(env: E, block: NonNull<u8>, size: usize, c
     let chunk = unsafe { chunk_behind::<E::Geometry>(block, class) };
     if chunk.book(LiveCount::block(size)) {
         ran_empty(env, chunk, class);
-    } else if chunk.has_sections() {
+    } else if chunk.is_divided() {
         holes::cover_block(env, chunk, block.addr().get(), size);
     }
 }
@@ -162,13 +162,13 @@ pub(super) unsafe fn book<E: RingEnv>(env: E, block: NonNull<u8>, size: usize, c
 #[cold]
 #[inline(never)]
 pub(super) fn ran_empty<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass) {
-    let is_host = env.heap().host() == Some(chunk);
-    if is_host && holes::restart(env, chunk) {
+    let is_front = env.heap().divided_front() == Some(chunk);
+    if is_front && holes::restart(env, chunk) {
         return;
     }
     holes::unite(env.heap(), chunk);
     chunk.rewind();
-    if is_host {
+    if is_front {
         return set_front(env, class, Some(chunk));
     }
     env.heap().push_empty(chunk, class);

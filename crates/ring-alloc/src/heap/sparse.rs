@@ -15,7 +15,7 @@ pub(super) const PATIENCE: usize = 64;
 /// The chunks with holes of a heap, and whether the heap is sparse.
 #[derive(Debug)]
 pub(super) struct Holes {
-    pub(super) host: OwnerPtr<Chunk>,
+    pub(super) divided_front: OwnerPtr<Chunk>,
     pub(super) first: OwnerPtr<Chunk>,
     /// Positive while the heap is sparse. A hole that is taken adds one, up to [`PATIENCE`], and an
     /// empty chunk that is taken subtracts one.
@@ -26,7 +26,7 @@ impl Holes {
     ephemera_prim::const_unless_loom! {
         pub(super) fn new() -> Self {
             Self {
-                host: OwnerPtr::null(),
+                divided_front: OwnerPtr::null(),
                 first: OwnerPtr::null(),
                 sparse: OwnerUsize::new(0),
             }
@@ -38,7 +38,7 @@ impl Holes {
         self.sparse.set(if sparse { PATIENCE } else { 0 });
     }
 
-    /// Puts a chunk with sections on the list of chunks with holes.
+    /// Puts a divided chunk on the list of chunks with holes.
     pub(super) fn push(&self, chunk: ChunkPtr) {
         let [next, prev] = chunk.hole_links();
         let first = self.first.get();

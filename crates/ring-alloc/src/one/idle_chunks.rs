@@ -1,10 +1,12 @@
 //! Purges the chunks of an idle owner, on another thread.
 //!
 //! A *look* (one visit to an idle owner's record) borrows the chunks in that record's inbox, so no
-//! thread can book their frees. The owner makes only empty chunks its front, and a chunk with
-//! unbooked frees is not empty. Once the owner has replaced a borrowed chunk as the front, the
-//! chunk therefore does not become the front again during the loan. The loan alone keeps the owner
-//! out of the memory after the header (B1), so the owner does not need a fence.
+//! thread can book their frees. The owner makes an undivided chunk its front only if it is empty,
+//! and a chunk with unbooked frees is not empty. A divided chunk may become the front while it has
+//! live blocks, but not while it has unbooked frees: a fence on both sides ensures this (B3). Once
+//! the owner has replaced a borrowed chunk as the front, the chunk therefore does not become the
+//! front again during the loan. So the loan keeps the owner out of the memory after the header
+//! (B1).
 
 use ephemera_prim::barrier;
 use ephemera_prim::foreign::LentUnits;
@@ -32,10 +34,10 @@ pub(super) fn purge_chunks<H>(heap: &ChunkHeap, mail: &Mail<Chunk, H>, by: IdleB
     if by == IdleBy::Bytes {
         lent.put_newest_back();
     }
-    // The owner of a chunk with sections may be about to make it the front again. The fence orders
+    // The owner of a divided chunk may be about to make it the front again. The fence orders
     // that before this look, or the owner then sees the remote frees of the chunk (B3).
     let mut fenced = None;
-    let mut ordered = |chunk: ChunkPtr| !chunk.has_sections() || *fenced.get_or_insert_with(barrier::heavy);
+    let mut ordered = |chunk: ChunkPtr| !chunk.is_divided() || *fenced.get_or_insert_with(barrier::heavy);
     let mut empty = [const { None }; PURGES];
     let (mut chunks, mut empties) = (0, 0);
     while empties < PURGES && chunks < CHUNKS {

@@ -70,7 +70,7 @@ fn look_until_purged(chunks: usize) {
 fn sparse() -> Vec<Value> {
     let all: Vec<_> = (0..15 * 80).map(value).collect();
     let mut kept: Vec<_> = all.into_iter().step_by(15).collect();
-    while This.heap().host().is_none() {
+    while This.heap().divided_front().is_none() {
         kept.extend((0..15).map(value).collect::<Vec<_>>().pop());
         assert!(kept.len() < 1_000, "the heap never becomes sparse");
     }
@@ -120,7 +120,7 @@ fn an_owner_reuses_purged_chunks_after_it_freed_half_of_their_blocks() {
 
 #[test]
 #[cfg(not(miri))]
-fn an_owner_reuses_purged_chunks_with_sections() {
+fn an_owner_reuses_purged_divided_chunks() {
     purged_after(sparse, |number| number % 8 == 0);
 }
 
@@ -179,7 +179,7 @@ fn conc_live_blocks_keep_their_content_while_chunks_are_purged() {
 
 #[test]
 #[cfg(not(miri))]
-fn conc_live_blocks_keep_their_content_while_chunks_with_sections_are_purged() {
+fn conc_live_blocks_keep_their_content_while_divided_chunks_are_purged() {
     bursts_are_purged(sparse);
 }
 

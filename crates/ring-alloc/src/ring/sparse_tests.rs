@@ -31,18 +31,18 @@ fn block(ring: &Ring) -> Block {
     Box::new_in([7; 200], ring.clone())
 }
 
-/// Returns the chunk of the front of small blocks, if the chunk has sections.
-fn host(ring: &Ring) -> Option<ChunkPtr> {
+/// Returns the chunk of the front of small blocks, if the chunk is divided.
+fn divided_front(ring: &Ring) -> Option<ChunkPtr> {
     let inner = ring.inner();
-    inner.heap().host()
+    inner.heap().divided_front()
 }
 
-/// Returns a sparse ring whose front is in a chunk with sections, and the blocks that pin the other
+/// Returns a sparse ring whose front is in a divided chunk, and the blocks that pin the other
 /// chunks.
 fn sparse() -> (Ring, Vec<Block>) {
     let ring: Ring = RingAlloc::builder().geometry::<Divided>().build();
     let mut kept = Vec::new();
-    while host(&ring).is_none() {
+    while divided_front(&ring).is_none() {
         let blocks: Vec<_> = (0..39).map(|_| block(&ring)).collect();
         kept.extend(blocks.into_iter().next());
         assert!(kept.len() < 100, "the ring never becomes sparse");
@@ -56,27 +56,27 @@ fn ring_with_one_block_in_each_chunk_becomes_sparse() {
     assert!((4..10).contains(&kept.len()), "{} chunks", kept.len());
     drop(kept);
     ring.trim();
-    assert_eq!((ring.stats().chunks(), host(&ring)), (0, None));
+    assert_eq!((ring.stats().chunks(), divided_front(&ring)), (0, None));
 }
 
 #[test]
 fn ring_whose_blocks_are_freed_at_once_stops_to_divide_chunks() {
     let (ring, _kept) = sparse();
     (0..100).for_each(|_| drop(block(&ring)));
-    assert_eq!(host(&ring), None);
+    assert_eq!(divided_front(&ring), None);
 }
 
 #[test]
 fn ring_whose_blocks_live_long_stops_to_divide_chunks() {
     let (ring, _kept) = sparse();
     let _blocks: Vec<_> = (0..39 * 100).map(|_| block(&ring)).collect();
-    assert_eq!(host(&ring), None);
+    assert_eq!(divided_front(&ring), None);
 }
 
 #[test]
 fn front_returns_to_the_bytes_that_it_left_once_their_section_is_free() {
     let (ring, _kept) = sparse();
-    let chunk = host(&ring).expect("the ring is sparse");
+    let chunk = divided_front(&ring).expect("the ring is sparse");
     let inside = |block: &Block| {
         let address = NonNull::from(&**block).addr().get();
         (address >= chunk.addr()).then(|| address - chunk.addr()).filter(|offset| *offset < 8 << 10)
@@ -107,8 +107,8 @@ fn tail_of_a_block_that_shrank_counts_as_freed() {
     let (ring, _kept) = sparse();
     let (old, new) = (Layout::new::<[u64; 25]>(), Layout::new::<[u64; 5]>());
     let mut blocks = Vec::new();
-    let first = host(&ring);
-    while host(&ring) == first {
+    let first = divided_front(&ring);
+    while divided_front(&ring) == first {
         blocks.push(ring.allocate(old).expect("no limit").cast::<u8>());
     }
     let before = ring.stats().small.chunks;

@@ -1,4 +1,4 @@
-//! Models of chunks without sections.
+//! Models of undivided chunks.
 
 use loom::thread;
 

@@ -1,4 +1,4 @@
-//! Models of chunks with sections: the owner takes a hole of a chunk while another thread frees the
+//! Models of divided chunks: the owner takes a hole of a chunk while another thread frees the
 //! chunk's last block and purges the chunk.
 
 use std::vec::Vec;
@@ -63,10 +63,10 @@ fn loom_chunk_is_purged_while_its_owner_takes_a_hole() {
     });
 }
 
-/// The owner exits while another thread frees a block of a chunk with sections, so that the chunk
+/// The owner exits while another thread frees a block of a divided chunk, so that the chunk
 /// is abandoned.
 #[test]
-fn loom_chunk_with_sections_is_abandoned() {
+fn loom_divided_chunk_is_abandoned() {
     check(|| {
         let model = Model::new();
         let thread = Thread::start(&model);
