@@ -10,7 +10,7 @@ pub(crate) mod front;
 mod header;
 pub(crate) mod purge;
 mod sections;
-mod sums;
+pub(crate) mod sums;
 
 pub(crate) use header::{BumpCursor, Chunk, headers, suit};
 
@@ -114,12 +114,6 @@ impl ChunkPtr {
         // SAFETY: the memory after the header is part of the chunk, and is not in use yet.
         unsafe { poison(this.at(first), base + bytes - first) };
         this
-    }
-
-    /// Returns the foreign word: remote frees that the owner has not booked yet, or a countdown.
-    fn unbooked(self) -> u64 {
-        self.foreign().touch();
-        self.foreign().unbooked()
     }
 
     /// Returns whether the chunk has remote frees that the owner, which is the caller, has not

@@ -71,6 +71,29 @@ impl FrontPtr {
         unsafe { NonNull::new_unchecked(pointer) }
     }
 
+    /// Returns whether this is the second cursor of its chunk, whose size is `chunk` bytes.
+    #[inline]
+    pub(crate) fn is_second(self, chunk: usize) -> bool {
+        self.addr() & (chunk - 1) == size_of::<Chunk>()
+    }
+
+    /// Returns the chunk whose second cursor this is.
+    ///
+    /// # Safety
+    /// This is the second cursor of its chunk.
+    pub(crate) unsafe fn divided_chunk(self) -> ChunkPtr {
+        // SAFETY: the second cursor lies right behind the first two lines of the header.
+        let chunk = unsafe { self.0.byte_sub(size_of::<Chunk>()) };
+        // SAFETY: the pointer may access the whole chunk, which satisfies C1.
+        unsafe { ChunkPtr::new(chunk.cast::<Chunk>()) }
+    }
+
+    /// Returns the address at which the next block with an alignment of up to 8 bytes would start.
+    #[inline]
+    pub(crate) fn position(self) -> usize {
+        self.next().get()
+    }
+
     /// Allocates `size` bytes at the cursor, aligned to `align`. Returns `None` if they do not fit.
     #[inline]
     pub(crate) fn bump(self, size: usize, align: usize) -> Option<NonNull<u8>> {
@@ -117,7 +140,7 @@ impl ChunkPtr {
     }
 
     /// Returns the cursor of a divided chunk.
-    fn second(self) -> FrontPtr {
+    pub(crate) fn second(self) -> FrontPtr {
         // SAFETY: the cursor is the first field of the sections, and the pointer may access the
         // whole chunk (C1).
         unsafe { FrontPtr::new(self.sections_ptr().cast()) }

@@ -12,10 +12,9 @@
 //!            <--- hole ------>           <--- hole ------>          <--- hole ------>
 //! ```
 //!
-//! The header and the slack count as freed. So do the bytes between the cursor and the end of a
-//! hole that the heap leaves. The bytes in front of a block that is aligned to more than 8 bytes,
-//! and the bytes of remote frees, do not. A section with such bytes becomes free only when the
-//! whole chunk is empty.
+//! The header and the slack count as freed. So do the gap in front of an aligned block, and the
+//! bytes between the cursor and the end of a hole that the heap leaves. The bytes of remote frees
+//! do not. A section with such bytes becomes free only when the whole chunk is empty.
 #![forbid(unsafe_code)]
 
 use core::cell::Cell;
@@ -23,7 +22,7 @@ use core::ops::Range;
 
 use super::ChunkPtr;
 use super::header::{Chunk, DIVIDED, LISTED, SECTIONS, Sections, WHOLE, WITH_SECTIONS, section_bytes};
-use crate::cursor::{GRANULE, room_of};
+use crate::cursor::GRANULE;
 use crate::geometry::{Geometry, SLACK};
 use crate::live::LiveCount;
 
@@ -87,19 +86,17 @@ impl ChunkPtr {
         }
     }
 
-    /// Counts the block of `size` bytes at `start` as freed. Returns whether a section became free.
+    /// Counts `room` bytes from `start` on as freed, if all of them are in one section. Returns
+    /// whether this section became free, or `None` if the bytes are in several sections.
     #[inline]
-    pub(crate) fn cover_block<G: Geometry>(self, start: usize, size: usize) -> bool {
+    pub(crate) fn cover_within_section<G: Geometry>(self, start: usize, room: usize) -> Option<bool> {
         let offset = start - self.addr();
-        let (section, room) = (offset / section_bytes::<G>() % SECTIONS, room_of(size));
-        if offset % section_bytes::<G>() + room <= section_bytes::<G>() {
-            return self.sections().add::<G>(section, room / GRANULE);
-        }
-        self.cover::<G>(start..start + room)
+        let is_within = offset % section_bytes::<G>() + room <= section_bytes::<G>();
+        let section = offset / section_bytes::<G>() % SECTIONS;
+        is_within.then(|| self.sections().add::<G>(section, room / GRANULE))
     }
 
     /// Counts the bytes between two addresses as freed. Returns whether a section became free.
-    #[inline(never)]
     pub(crate) fn cover<G: Geometry>(self, addresses: Range<usize>) -> bool {
         let mut at = addresses.start - self.addr();
         let (end, mut free) = (addresses.end - self.addr(), false);
@@ -135,6 +132,17 @@ impl ChunkPtr {
         next..end
     }
 
+    /// Moves the second cursor back from `end` to `start` and returns `true`, if it is at `end`.
+    /// The bytes between the two, which the caller freed, then do not count as freed.
+    pub(crate) fn move_back(self, start: usize, end: usize) -> bool {
+        let next = &self.sections().cursor.next;
+        let is_top = next.get() == end;
+        if is_top {
+            next.set(start);
+        }
+        is_top
+    }
+
     /// Returns whether the chunk is on its heap's list of chunks with holes.
     pub(crate) fn is_listed(self) -> bool {
         self.state().get() == LISTED
@@ -149,5 +157,18 @@ impl ChunkPtr {
     pub(crate) fn hole_links(&self) -> [&Cell<*mut Chunk>; 2] {
         let sections = self.sections();
         [&sections.next, &sections.prev]
+    }
+}
+
+#[cfg(test)]
+impl ChunkPtr {
+    /// Checks that no section has more freed bytes than it has bytes, and that the free sections
+    /// are known.
+    pub(crate) fn check_sections<G: Geometry>(self) {
+        for (section, freed) in self.sections().freed.iter().map(Cell::get).map(usize::from).enumerate() {
+            let (full, free) = (section_bytes::<G>() / GRANULE, self.sections().free.get() >> section & 1);
+            assert!(freed <= full, "section {section} has {freed} freed granules");
+            assert_eq!(freed == full, free == 1, "section {section}");
+        }
     }
 }

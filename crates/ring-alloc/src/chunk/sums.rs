@@ -7,6 +7,17 @@ use super::ChunkPtr;
 use crate::cursor::room_of;
 use crate::live::LiveCount;
 
+/// The result of [`ChunkPtr::book_quickly`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Booking {
+    /// The count is booked.
+    Done,
+    /// The chunk, which is undivided, ran empty. The caller must rewind it.
+    Emptied,
+    /// The caller must call [`ChunkPtr::book`].
+    Due,
+}
+
 impl ChunkPtr {
     /// Frees a block of the front, as the chunk's owner. The front is this chunk's first cursor. If
     /// the chunk is then empty, rewinds it, so that short-lived blocks reuse the same cache lines.
@@ -29,21 +40,23 @@ impl ChunkPtr {
         }
     }
 
-    /// Books `given`, if it is certain that the chunk is undivided and does not run empty.
-    /// Otherwise, returns `false`, and the caller must call [`ChunkPtr::book`].
+    /// Books `given` if the chunk is undivided and does not run empty. Otherwise, books nothing.
     ///
     /// One comparison suffices, because the first cursor of a divided chunk has the sum 0. The
     /// comparison also fails while only one of the two sums has wrapped around.
     #[inline]
     #[must_use]
-    pub(crate) fn book_quickly(self, given: LiveCount) -> bool {
+    pub(crate) fn book_quickly(self, given: LiveCount) -> Booking {
         self.touch();
-        let back = self.back().get().wrapping_add(given.word());
-        if back >= self.whole().taken.get() {
-            return false;
+        let (back, taken) = (self.back().get().wrapping_add(given.word()), self.whole().taken.get());
+        if back < taken {
+            self.publish_back(back);
+            Booking::Done
+        } else if back == taken && taken != LiveCount::NONE.word() {
+            Booking::Emptied
+        } else {
+            Booking::Due
         }
-        self.publish_back(back);
-        true
     }
 
     /// Books `given`: freed blocks, or the bytes that a block lost. Returns whether the chunk ran
@@ -92,7 +105,14 @@ impl ChunkPtr {
     /// Returns the count of the live blocks and their bytes. Blocks and bytes with an unbooked
     /// remote free count as freed. The result is exact while no thread runs an operation.
     pub(crate) fn live_now(self) -> LiveCount {
-        let unbooked = self.unbooked();
+        self.foreign().touch();
+        self.live()
+    }
+
+    /// Returns the same count as [`ChunkPtr::live_now`]. Only the owner may call this method, also
+    /// while another thread purges the chunk.
+    pub(crate) fn live(self) -> LiveCount {
+        let unbooked = self.foreign().unbooked();
         if let Some(live) = LiveCount::of_countdown(unbooked) {
             return live;
         }
@@ -121,7 +141,7 @@ impl ChunkPtr {
             self.whole().next.set(start + room_of(new));
         }
         let bytes = LiveCount::resized(old - new);
-        let emptied = !self.book_quickly(bytes) && self.book(bytes);
+        let emptied = self.book_quickly(bytes) != Booking::Done && self.book(bytes);
         ephemera_prim::invariant!(!emptied, "a chunk ran empty although a block in it was only shrunk");
     }
 }

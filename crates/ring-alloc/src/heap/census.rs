@@ -14,10 +14,10 @@ use crate::geometry::{ChunkClass, Geometry};
 /// The number of chunks that the census examines after a request.
 const STEP: usize = 16;
 
-/// The minimum number of small chunks with live blocks of a sparse heap: 64 in the default
-/// geometry, which are 2 MiB.
+/// The minimum number of small chunks with live blocks of a sparse heap: 32 in the default
+/// geometry, which are 1 MiB.
 const fn least<G: Geometry>() -> usize {
-    if G::RETAIN == 0 { 4 } else { 16 * G::RETAIN }
+    if G::RETAIN == 0 { 4 } else { 8 * G::RETAIN }
 }
 
 /// Continues the census after a request for a small chunk.
@@ -38,7 +38,7 @@ pub(super) fn note_requested<E: RingEnv>(env: E) {
         // `census.next` on before the chunk leaves the list.
         next = unsafe { list.after(chunk) };
         // SAFETY: a chunk on the list is not freed (C1).
-        let live = unsafe { ChunkPtr::new(chunk) }.live_now();
+        let live = unsafe { ChunkPtr::new(chunk) }.live();
         // A chunk whose blocks are all freed soon is an empty chunk, even if not all of these frees
         // are booked.
         if live.blocks() != 0 {
@@ -56,9 +56,9 @@ pub(super) fn note_requested<E: RingEnv>(env: E) {
 fn end_pass<G: Geometry>(heap: &ChunkHeap) {
     let (chunks, live) = (heap.census.chunks.get(), heap.census.live.get());
     let held = chunks * G::SMALL_CHUNK;
-    if chunks >= least::<G>() && 3 * live < held && !weakened!("heap_is_never_sparse") {
+    if chunks >= least::<G>() && live < held / 3 && !weakened!("heap_is_never_sparse") {
         heap.holes.set_sparse(true);
-    } else if 2 * live > held && !weakened!("dense_heap_stays_sparse") {
+    } else if live > held / 2 && !weakened!("dense_heap_stays_sparse") {
         heap.holes.set_sparse(false);
     }
 }

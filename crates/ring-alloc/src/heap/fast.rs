@@ -10,8 +10,9 @@ use ephemera_prim::account::Limit;
 use ephemera_prim::poison::poison;
 use ephemera_prim::raw::base_addr;
 
-use super::{RingEnv, chunk_behind, chunk_of, large, slow};
+use super::{RingEnv, chunk_behind, chunk_of, holes, large, slow};
 use crate::chunk::ChunkPtr;
+use crate::chunk::sums::Booking;
 use crate::geometry::{ChunkClass, Geometry};
 use crate::live::LiveCount;
 
@@ -46,7 +47,7 @@ pub(super) fn allocate_beyond<E: RingEnv>(env: E, layout: Layout) -> Result<NonN
 
 #[inline]
 fn allocate_in<E: RingEnv>(env: E, layout: Layout, class: ChunkClass) -> Result<NonNull<u8>, AllocError> {
-    match env.front(class).bump(layout.size(), layout.align()) {
+    match holes::bump(env, env.front(class), layout) {
         Some(block) => Ok(block),
         None => env.refill(layout, class, Limit::Applies),
     }
@@ -131,10 +132,13 @@ unsafe fn book<E: RingEnv>(env: E, chunk: ChunkPtr, block: NonNull<u8>, size: us
     if !env.owns(chunk) {
         // SAFETY: `owns` returned `false`, and the caller gives up the block that `given` counts.
         // The chunk is not freed before this free is booked (H3).
-        unsafe { env.free_remotely(chunk, given) };
-    } else if !chunk.book_quickly(given) {
+        return unsafe { env.free_remotely(chunk, given) };
+    }
+    match chunk.book_quickly(given) {
+        Booking::Done => {}
+        Booking::Emptied => slow::ran_empty(env, chunk, class),
         // SAFETY: the caller gives up its block in this chunk, which `env` owns and whose first
         // cursor is not the front.
-        unsafe { slow::book(env, block, size, class) };
+        Booking::Due => unsafe { slow::book(env, block, size, class) },
     }
 }

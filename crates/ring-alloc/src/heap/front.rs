@@ -9,9 +9,13 @@ use crate::geometry::ChunkClass;
 /// Makes a cursor of `chunk`, or else the full chunk, the front, and tells `env` about the change
 /// (H7). (`ChunkHeap::enter` also sets fronts, but before a thread-local names the record.)
 pub(super) fn set_front<E: RingEnv>(env: E, class: ChunkClass, chunk: Option<ChunkPtr>) {
-    let front = chunk.map_or(full_chunk(), |chunk| chunk.current().as_ptr());
+    let divided = chunk.filter(|chunk| chunk.is_divided());
+    let front = match (divided, chunk) {
+        (Some(chunk), _) => chunk.second().as_ptr(),
+        (None, Some(chunk)) => chunk.front().as_ptr(),
+        (None, None) => full_chunk(),
+    };
     if class == ChunkClass::Small {
-        let divided = chunk.filter(|chunk| chunk.is_divided());
         env.heap().set_divided_front(divided.map_or(ptr::null_mut(), ChunkPtr::as_ptr));
     }
     env.heap().set_front(class, front);

@@ -13,14 +13,19 @@
 //! chunk once a census (see `census`) finds that it is no longer sparse, or once it has taken empty
 //! chunks much more often than holes.
 
+use core::alloc::Layout;
+use core::ops::Range;
+use core::ptr::NonNull;
+
 use ephemera_prim::barrier;
 
 use super::front::set_front;
 use super::sparse::PATIENCE;
 use super::{ChunkHeap, RingEnv};
 use crate::chunk::ChunkPtr;
-use crate::cursor::room_of;
-use crate::geometry::ChunkClass;
+use crate::chunk::front::FrontPtr;
+use crate::cursor::GRANULE;
+use crate::geometry::{ChunkClass, Geometry};
 
 impl ChunkHeap {
     /// Makes the heap sparse, as if a census had found few live bytes.
@@ -42,37 +47,69 @@ fn note_empty(heap: &ChunkHeap) -> bool {
 
 /// Prepares an empty small chunk that becomes the front: divides it if the heap is sparse.
 /// `requested` says that the chunk is new.
+#[inline]
 pub(super) fn prepare<E: RingEnv>(env: E, chunk: ChunkPtr, requested: bool) {
-    let heap = env.heap();
-    if heap.holes.sparse.get() != 0 && (requested || note_empty(heap)) {
+    if env.heap().holes.sparse.get() != 0 {
+        divide(env, chunk, requested);
+    }
+}
+
+/// Divides an empty chunk that becomes the front of a sparse heap, unless the heap thereby stops
+/// being sparse.
+#[inline(never)]
+fn divide<E: RingEnv>(env: E, chunk: ChunkPtr, requested: bool) {
+    if requested || note_empty(env.heap()) {
         chunk.divide();
         open_hole(env, chunk);
     }
 }
 
 /// Takes a hole: moves the second cursor of its chunk to its start, and makes the chunk the front.
-/// Returns `None` if the heap has no hole that it may take.
+/// Returns `None`, usually without a change of the front, if the heap has no hole that it may take.
 ///
 /// A chunk with unbooked remote frees does not become the front, because another thread may be
 /// about to purge it (B3). Such a chunk leaves the list until its remote frees are booked.
+#[inline]
 pub(super) fn take<E: RingEnv>(env: E) -> Option<ChunkPtr> {
+    if env.heap().holes.first.get().is_null() { None } else { take_hole(env) }
+}
+
+/// Takes a hole as [`take`] does.
+#[inline(never)]
+fn take_hole<E: RingEnv>(env: E) -> Option<ChunkPtr> {
     let heap = env.heap();
     loop {
         // SAFETY: a chunk on the list is not freed: it is removed when it runs empty (C1).
         let chunk = unsafe { ChunkPtr::from_raw(heap.holes.first.get()) }?;
-        open_hole(env, chunk);
-        set_front(env, ChunkClass::Small, Some(chunk));
-        // Order the store of the front before the load of the foreign word. Pairs with `heavy` in
-        // `purge_chunks`.
-        barrier::light();
-        if !chunk.has_unbooked() || weakened!("lent_chunk_becomes_the_front") {
-            heap.holes.sparse.set((heap.holes.sparse.get() + 1).min(PATIENCE));
+        if !chunk.has_unbooked() && enter(env, chunk) {
+            let sparse = &heap.holes.sparse;
+            if sparse.get() != 0 {
+                sparse.set((sparse.get() + 1).min(PATIENCE));
+            }
             return Some(chunk);
         }
-        set_front(env, ChunkClass::Small, None);
-        leave_hole_of(env, chunk);
         heap.holes.remove(chunk);
     }
+}
+
+/// Leaves the hole of the front, if the front is in one. Then moves the second cursor of `chunk` to
+/// the start of its first hole, and makes it the front. Returns `false` if the chunk has remote
+/// frees that are not booked. The full chunk then is the front.
+fn enter<E: RingEnv>(env: E, chunk: ChunkPtr) -> bool {
+    if let Some(last) = env.heap().divided_front() {
+        leave(env, last);
+    }
+    open_hole(env, chunk);
+    set_front(env, ChunkClass::Small, Some(chunk));
+    // Order the store of the front before the load of the foreign word. Pairs with `heavy` in
+    // `purge_chunks`.
+    barrier::light();
+    if !chunk.has_unbooked() || weakened!("lent_chunk_becomes_the_front") {
+        return true;
+    }
+    set_front(env, ChunkClass::Small, None);
+    leave(env, chunk);
+    false
 }
 
 /// After remote frees in a chunk were booked: puts the chunk on the list of chunks with holes again
@@ -111,42 +148,90 @@ pub(super) fn unite(heap: &ChunkHeap, chunk: ChunkPtr) {
     chunk.unite();
 }
 
-/// Leaves the hole through which the front runs: counts the bytes after the cursor as freed. No
-/// further block then fits into the front.
-pub(super) fn leave<E: RingEnv>(env: E) {
-    if let Some(chunk) = env.heap().divided_front() {
-        leave_hole_of(env, chunk);
-    }
-}
-
-/// Leaves the hole of `chunk`, which is or was the front.
-pub(super) fn leave_hole_of<E: RingEnv>(env: E, chunk: ChunkPtr) {
+/// Leaves the hole of `chunk`, whose second cursor is or was the front: counts the bytes after the
+/// cursor as freed. No further block then fits into the hole.
+#[inline(never)]
+pub(super) fn leave<E: RingEnv>(env: E, chunk: ChunkPtr) {
     let rest = chunk.close();
-    if !weakened!("rest_of_a_hole_is_lost") && chunk.cover::<E::Geometry>(rest) {
-        list(env, chunk);
+    if !weakened!("rest_of_a_hole_is_lost") {
+        cover(env, chunk, rest);
     }
 }
 
-/// Counts a block in a divided chunk as freed. If a section becomes free, puts the chunk on
-/// the list of chunks with holes.
+/// Frees `room` bytes from `start` on in a divided chunk: the room of a block, or the tail of a
+/// block that shrank. If they lie below the cursor of the front, moves this cursor back. Otherwise,
+/// counts the bytes as freed. If a section becomes free, puts the chunk on the list of chunks with
+/// holes.
 #[inline]
-pub(super) fn cover_block<E: RingEnv>(env: E, chunk: ChunkPtr, start: usize, size: usize) {
-    if chunk.cover_block::<E::Geometry>(start, size) {
+pub(super) fn free_room<E: RingEnv>(env: E, chunk: ChunkPtr, start: usize, room: usize) {
+    if env.heap().divided_front() == Some(chunk) && chunk.move_back(start, start + room) {
+        return;
+    }
+    match chunk.cover_within_section::<E::Geometry>(start, room) {
+        Some(false) => {}
+        Some(true) => list(env, chunk),
+        None => cover(env, chunk, start..start + room),
+    }
+}
+
+/// Counts the bytes between two addresses as freed. If a section becomes free, puts the chunk on
+/// the list of chunks with holes.
+#[inline(never)]
+fn cover<E: RingEnv>(env: E, chunk: ChunkPtr, addresses: Range<usize>) {
+    if chunk.cover::<E::Geometry>(addresses) {
         list(env, chunk);
     }
 }
 
-/// Counts the tail of a block that shrank from `old` to `new` bytes as freed.
-pub(super) fn cover_tail<E: RingEnv>(env: E, chunk: ChunkPtr, start: usize, [old, new]: [usize; 2]) {
-    let tail = start + room_of(new)..start + room_of(old);
-    if !weakened!("shrunk_tails_are_lost") && chunk.cover::<E::Geometry>(tail) {
-        list(env, chunk);
+/// Allocates at the cursor of a front, or of a chunk that becomes the front. Counts the gap in
+/// front of an aligned block as freed if the chunk is divided.
+#[inline]
+pub(super) fn bump<E: RingEnv>(env: E, front: FrontPtr, layout: Layout) -> Option<NonNull<u8>> {
+    if layout.align() <= GRANULE {
+        return front.bump(layout.size(), layout.align());
     }
+    let gap = front.position();
+    let block = front.bump(layout.size(), layout.align())?;
+    if block.addr().get() != gap && front.is_second(E::Geometry::SMALL_CHUNK) {
+        // SAFETY: only the second cursor of a chunk has such an address.
+        let chunk = unsafe { front.divided_chunk() };
+        if !weakened!("gaps_are_lost") {
+            cover(env, chunk, gap..block.addr().get());
+        }
+    }
+    Some(block)
 }
 
 /// Puts a chunk with a hole on the list of chunks with holes, unless it is on the list.
+#[inline(never)]
 fn list<E: RingEnv>(env: E, chunk: ChunkPtr) {
     if !chunk.is_listed() {
         env.heap().holes.push(chunk);
+    }
+}
+
+#[cfg(all(test, not(ephemera_loom)))]
+impl ChunkHeap {
+    /// Checks H8 and S3, and the counts of all divided chunks.
+    pub(crate) fn check_holes<G: Geometry>(&self) {
+        let (mut listed, mut at, mut prev) = (0, self.holes.first.get(), core::ptr::null_mut());
+        // SAFETY: a chunk on the list is not freed (C1).
+        while let Some(chunk) = unsafe { ChunkPtr::from_raw(at) } {
+            let [next, before] = chunk.hole_links().map(core::cell::Cell::get);
+            assert!(chunk.is_listed() && chunk.has_hole() && before == prev);
+            (listed, prev, at) = (listed + 1, at, next);
+        }
+        self.for_each(|chunk| {
+            if chunk.is_divided() {
+                chunk.check_sections::<G>();
+                assert_eq!(chunk.is_listed(), chunk.has_hole());
+                listed -= usize::from(chunk.is_listed());
+                assert!(!chunk.is_empty() || self.divided_front() == Some(chunk));
+            }
+        });
+        assert_eq!(listed, 0, "the list has a chunk that the heap does not have");
+        if let Some(front) = self.divided_front() {
+            assert_eq!(self.front(ChunkClass::Small), front.second());
+        }
     }
 }

@@ -147,6 +147,8 @@ pub(crate) unsafe trait RingEnv: Copy {
     type Geometry: Geometry;
     type Backing: Allocator;
     type Account: Account;
+    /// Whether other threads free blocks of the heap, so that chunks may rest (see `rest`).
+    const HANDS_OVER: bool;
 
     fn heap(&self) -> &ChunkHeap;
     /// Returns the front of `heap`, from a copy if the environment keeps one (H7).

@@ -15,6 +15,7 @@ use ephemera_prim::account::Limit;
 use ephemera_prim::poison::poison;
 
 use super::{RingEnv, chunk_of, fast, holes, large};
+use crate::cursor::room_of;
 use crate::geometry::{ChunkClass, Geometry};
 use crate::live::LiveCount;
 
@@ -186,8 +187,9 @@ pub(crate) unsafe fn shrink<E: RingEnv>(
     unsafe { poison(tail, less) };
     if env.owns(chunk) {
         chunk.shrink(start, old.size(), new.size(), front);
-        if !front && chunk.is_divided() {
-            holes::cover_tail(env, chunk, start, [old.size(), new.size()]);
+        if !front && chunk.is_divided() && !weakened!("shrunk_tails_are_lost") {
+            let [old, new] = [old, new].map(|layout| room_of(layout.size()));
+            holes::free_room(env, chunk, start + new, old - new);
         }
     } else {
         // SAFETY: `owns` returned `false`. The count covers the tail, which the caller gives up.

@@ -12,6 +12,7 @@ use super::list::Wait;
 use super::{ChunkHeap, RingEnv, census, chunk_behind, holes, rest};
 use crate::chunk::purge::discard;
 use crate::chunk::{Chunk, ChunkPtr};
+use crate::cursor::room_of;
 use crate::geometry::ChunkClass;
 use crate::live::LiveCount;
 
@@ -35,12 +36,12 @@ pub(crate) fn refill<E: RingEnv>(
         Some(chunk) => chunk,
         None => {
             env.book_mail();
-            if rest::ends(env) {
+            if E::HANDS_OVER && rest::ends(env) {
                 free_empties_beyond(env, ChunkClass::Small, env.retain(), Wait::No);
             }
             let heap = env.heap();
             // Booking may have emptied the front, which was then rewound.
-            if let Some(block) = heap.front(class).bump(layout.size(), layout.align()) {
+            if let Some(block) = holes::bump(env, heap.front(class), layout) {
                 return Ok(block);
             }
             next(env, class, limit)?
@@ -50,7 +51,7 @@ pub(crate) fn refill<E: RingEnv>(
     // before the chunk becomes the front, because `install` may free the previous front. The
     // backing allocator may then trim this same heap, which would free the new front if it were
     // still empty.
-    let block = chunk.current().bump(layout.size(), layout.align());
+    let block = holes::bump(env, chunk.current(), layout);
     install(env, class, chunk);
     block.ok_or(AllocError)
 }
@@ -60,7 +61,6 @@ fn next<E: RingEnv>(env: E, class: ChunkClass, limit: Limit) -> Result<ChunkPtr,
     if class != ChunkClass::Small {
         return env.heap().pop_empty(class).map_or_else(|| obtain(env, class, limit), Ok);
     }
-    holes::leave(env);
     if let Some(chunk) = env.heap().pop_empty(class) {
         holes::prepare(env, chunk, false);
         return Ok(chunk);
@@ -77,7 +77,8 @@ fn next<E: RingEnv>(env: E, class: ChunkClass, limit: Limit) -> Result<ChunkPtr,
 /// empty chunk, or a new one if the heap still grows. Returns `None` in all other cases, and if the
 /// request for a new chunk is refused. The heap must then book remote frees first.
 fn next_rested<E: RingEnv>(env: E, class: ChunkClass) -> Option<ChunkPtr> {
-    if env.heap().rest.note_visit() || class != ChunkClass::Small || !rest::has_resting(env) {
+    if !E::HANDS_OVER || env.heap().rest.note_visit() || class != ChunkClass::Small || !rest::has_resting(env)
+    {
         return None;
     }
     match env.heap().pop_empty(class) {
@@ -91,16 +92,13 @@ fn next_rested<E: RingEnv>(env: E, class: ChunkClass) -> Option<ChunkPtr> {
 fn install<E: RingEnv>(env: E, class: ChunkClass, chunk: ChunkPtr) {
     let last = env.heap().front_chunk(class);
     set_front(env, class, Some(chunk));
-    let Some(last) = last else { return };
-    if last == chunk {
-        return;
-    }
+    let Some(last) = last.filter(|last| *last != chunk) else { return };
     // The previous front is empty, or in a hole with room, only if the backing allocator allocated
     // from this same heap, or if chunks rest.
     if last.is_empty() {
         ran_empty(env, last, class);
     } else if last.is_divided() {
-        holes::leave_hole_of(env, last);
+        holes::leave(env, last);
     }
 }
 
@@ -152,7 +150,7 @@ pub(super) unsafe fn book<E: RingEnv>(env: E, block: NonNull<u8>, size: usize, c
     if chunk.book(LiveCount::block(size)) {
         ran_empty(env, chunk, class);
     } else if chunk.is_divided() {
-        holes::cover_block(env, chunk, block.addr().get(), size);
+        holes::free_room(env, chunk, block.addr().get(), room_of(size));
     }
 }
 

@@ -245,6 +245,7 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
     type Geometry = R::Geometry;
     type Backing = Global;
     type Account = SharedAccount;
+    const HANDS_OVER: bool = true;
 
     #[inline]
     fn heap(&self) -> &ChunkHeap {

@@ -86,6 +86,7 @@ unsafe impl RingEnv for This {
     type Geometry = Standard;
     type Backing = Global;
     type Account = SharedAccount;
+    const HANDS_OVER: bool = true;
 
     #[inline]
     fn heap(&self) -> &ChunkHeap {

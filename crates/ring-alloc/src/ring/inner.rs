@@ -122,6 +122,7 @@ unsafe impl<A: Allocator, G: Geometry> RingEnv for &Inner<A, G> {
     type Geometry = G;
     type Backing = A;
     type Account = LocalAccount;
+    const HANDS_OVER: bool = false;
 
     #[inline]
     fn heap(&self) -> &ChunkHeap {

@@ -5,6 +5,7 @@ use core::ptr::NonNull;
 
 use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
+use ephemera_testkit::SplitMix;
 
 use super::RingAlloc;
 use crate::chunk::ChunkPtr;
@@ -40,7 +41,12 @@ fn divided_front(ring: &Ring) -> Option<ChunkPtr> {
 /// Returns a sparse ring whose front is in a divided chunk, and the blocks that pin the other
 /// chunks.
 fn sparse() -> (Ring, Vec<Block>) {
-    let ring: Ring = RingAlloc::builder().geometry::<Divided>().build();
+    sparse_within(usize::MAX)
+}
+
+/// Returns the same with a limit.
+fn sparse_within(limit: usize) -> (Ring, Vec<Block>) {
+    let ring: Ring = RingAlloc::builder().geometry::<Divided>().limit(limit).build();
     let mut kept = Vec::new();
     while divided_front(&ring).is_none() {
         let blocks: Vec<_> = (0..39).map(|_| block(&ring)).collect();
@@ -123,4 +129,123 @@ fn tail_of_a_block_that_shrank_counts_as_freed() {
     assert_eq!(ring.stats().small.chunks, before);
     // SAFETY: the block was allocated above with the layout `old`.
     unsafe { ring.deallocate(blocks[0], old) };
+}
+
+#[test]
+fn top_block_of_a_hole_grows_in_place() {
+    let (ring, _kept) = sparse();
+    let mut vec = Vec::with_capacity_in(16, ring.clone());
+    vec.push(1_u8);
+    let before = vec.as_ptr();
+    vec.reserve_exact(100);
+    assert_eq!((before, divided_front(&ring).is_some()), (vec.as_ptr(), true));
+}
+
+#[test]
+fn block_that_replaces_the_top_block_of_a_hole_takes_its_place() {
+    let (ring, _kept) = sparse();
+    let _below = block(&ring);
+    let place = || (NonNull::from(&*block(&ring)), divided_front(&ring).is_some());
+    let first = place();
+    assert!((0..1_000).all(|_| place() == first) && first.1);
+}
+
+#[test]
+fn request_that_is_refused_leaves_the_room_of_the_front() {
+    let (ring, _kept) = sparse_within(sparse().0.stats().bytes_held);
+    let (large, small) = (Layout::new::<[u64; 25]>(), Layout::new::<u64>());
+    let blocks = (0..).map_while(|_| ring.allocate(large).ok()).collect::<Vec<_>>();
+    assert!(divided_front(&ring).is_some());
+    // Blocks of 200 bytes leave at least 24 bytes of a section.
+    let more = (0..).map_while(|_| ring.allocate(small).ok()).collect::<Vec<_>>();
+    assert!((3..25).contains(&more.len()), "{} small blocks", more.len());
+    let all = blocks.iter().map(|block| (block, large)).chain(more.iter().map(|block| (block, small)));
+    // SAFETY: the blocks were allocated above with these layouts.
+    all.for_each(|(block, layout)| unsafe { ring.deallocate(block.cast(), layout) });
+}
+
+/// The number of operations in each round of the test below.
+const OPERATIONS: usize = if cfg!(miri) { 1_000 } else { 20_000 };
+
+/// A block of random size and alignment, whose bytes have one value.
+struct Stamped {
+    start: NonNull<u8>,
+    layout: Layout,
+    stamp: u8,
+}
+
+impl Stamped {
+    fn new(ring: &Ring, rng: &mut SplitMix, stamp: u8) -> Self {
+        let align = 1 << rng.below(7);
+        let layout =
+            Layout::from_size_align(1 + rng.below(Divided::SMALL_MAX), align).expect("a valid layout");
+        let mut block = Self { start: ring.allocate(layout).expect("no limit").cast(), layout, stamp };
+        block.fill();
+        block
+    }
+
+    fn fill(&mut self) {
+        // SAFETY: the block is live and has this many bytes.
+        unsafe { self.start.write_bytes(self.stamp, self.layout.size()) };
+    }
+
+    fn check(&self, bytes: usize) {
+        // SAFETY: the block is live, has at least this many bytes, and was filled.
+        let bytes = unsafe { core::slice::from_raw_parts(self.start.as_ptr(), bytes) };
+        assert!(bytes.iter().all(|byte| *byte == self.stamp), "a block has two users");
+    }
+
+    /// Grows or shrinks the block to `size` bytes.
+    fn resize(&mut self, ring: &Ring, size: usize) {
+        let new = Layout::from_size_align(size, self.layout.align()).expect("a valid layout");
+        let block = if size >= self.layout.size() {
+            // SAFETY: the block is live with this layout, and the new one is not smaller.
+            unsafe { ring.grow(self.start, self.layout, new) }
+        } else {
+            // SAFETY: the block is live with this layout, and the new one is smaller.
+            unsafe { ring.shrink(self.start, self.layout, new) }
+        };
+        self.start = block.expect("no limit").cast();
+        self.check(size.min(self.layout.size()));
+        self.layout = new;
+        self.fill();
+    }
+
+    fn free(self, ring: &Ring) {
+        self.check(self.layout.size());
+        // SAFETY: the block is live with this layout.
+        unsafe { ring.deallocate(self.start, self.layout) };
+    }
+}
+
+/// Replaces, grows and shrinks random blocks, of which a few live long, and checks the contents of
+/// the blocks, the statistics, and the list of chunks with holes.
+#[test]
+fn blocks_of_a_sparse_ring_do_not_overlap() {
+    for seed in 0..if cfg!(miri) { 2 } else { 20 } {
+        let (ring, kept) = sparse();
+        let (mut rng, mut divided) = (SplitMix::new(seed), 0);
+        let mut blocks: Vec<_> = (0..100).map(|stamp| Stamped::new(&ring, &mut rng, stamp)).collect();
+        for step in 0..OPERATIONS {
+            // One block in ten is replaced rarely.
+            let index = if rng.below(300) == 0 { rng.below(10) } else { 10 + rng.below(90) };
+            match rng.below(4) {
+                0 => blocks[index].resize(&ring, 1 + rng.below(Divided::SMALL_MAX)),
+                _ => {
+                    let new = Stamped::new(&ring, &mut rng, step as u8);
+                    core::mem::replace(&mut blocks[index], new).free(&ring);
+                }
+            }
+            if step % 64 == 0 {
+                ring.inner().heap().check_holes::<Divided>();
+                divided += usize::from(divided_front(&ring).is_some());
+                assert_eq!(ring.stats().blocks_live(), blocks.len() + kept.len());
+            }
+        }
+        assert!(divided > OPERATIONS / 64 / 4, "the ring was sparse at {divided} checks");
+        blocks.into_iter().for_each(|block| block.free(&ring));
+        drop(kept);
+        ring.trim();
+        assert_eq!(ring.stats().chunks(), 0);
+    }
 }

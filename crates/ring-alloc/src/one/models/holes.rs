@@ -1,6 +1,7 @@
 //! Models of divided chunks: the owner takes a hole of a chunk while another thread frees the
 //! chunk's last block and purges the chunk.
 
+use std::vec;
 use std::vec::Vec;
 
 use ephemera_prim::raw::base_addr;
@@ -27,11 +28,15 @@ impl Geometry for Divided {
 type Model = super::Model<Divided>;
 type Thread<'w> = super::Thread<'w, Divided>;
 
+/// Returns the address of the chunk of a block.
+fn chunk(block: &Sent) -> usize {
+    base_addr(block.0, Divided::SMALL_CHUNK)
+}
+
 /// Fills two chunks, and frees all blocks of the first one but its first two. Returns these two,
 /// and the blocks of the second chunk, which is the front.
 fn with_holes(thread: &Thread<'_>) -> ([Sent; 2], Vec<Sent>) {
     thread.owner().heap().make_sparse();
-    let chunk = |block: &Sent| base_addr(block.0, Divided::SMALL_CHUNK);
     let [first, second] = [(); 2].map(|()| thread.allocate());
     let mut freed = Vec::new();
     let mut front = Vec::new();
@@ -63,8 +68,29 @@ fn loom_chunk_is_purged_while_its_owner_takes_a_hole() {
     });
 }
 
-/// The owner exits while another thread frees a block of a divided chunk, so that the chunk
-/// is abandoned.
+/// The owner takes a hole, fills the chunk and leaves it, while another thread frees the chunk's
+/// last old block and purges the chunk if it can.
+#[test]
+fn loom_chunk_is_purged_while_its_owner_fills_a_hole() {
+    check(|| {
+        let model = Model::new();
+        let thread = Thread::start(&model);
+        let ([first, second], front) = with_holes(&thread);
+        thread.free(first);
+        let other = thread.free_and_purge(&model, second);
+        let mut mine = vec![thread.allocate()];
+        while chunk(&mine[mine.len() - 1]) == chunk(&mine[0]) {
+            mine.push(thread.allocate());
+        }
+        other.join().unwrap();
+        mine.into_iter().chain(front).for_each(|block| thread.free(block));
+        thread.exit();
+        model.nothing_is_held();
+    });
+}
+
+/// The owner exits while another thread frees a block of a divided chunk, so that the chunk is
+/// abandoned.
 #[test]
 fn loom_divided_chunk_is_abandoned() {
     check(|| {
