@@ -14,10 +14,10 @@ use crate::geometry::{ChunkClass, Geometry};
 /// The number of chunks that the census examines after a request.
 const STEP: usize = 16;
 
-/// The minimum number of small chunks with live blocks of a sparse heap: 32 in the default
-/// geometry, which are 1 MiB.
+/// Returns the number of small chunks with live blocks that a heap needs to become sparse: 64, or
+/// 2 MiB, in the default geometry.
 const fn least<G: Geometry>() -> usize {
-    if G::RETAIN == 0 { 4 } else { 8 * G::RETAIN }
+    if G::RETAIN == 0 { 4 } else { 16 * G::RETAIN }
 }
 
 /// Continues the census after a request for a small chunk.

@@ -183,21 +183,29 @@ fn cover<E: RingEnv>(env: E, chunk: ChunkPtr, addresses: Range<usize>) {
     }
 }
 
-/// Allocates at the cursor of a front, or of a chunk that becomes the front. Counts the gap in
-/// front of an aligned block as freed if the chunk is divided.
+/// Allocates at the cursor of a front, or of a chunk that becomes the front.
+///
+/// The check of the cursor takes no load, and comes first because the alignment may vary from call
+/// to call.
 #[inline]
 pub(super) fn bump<E: RingEnv>(env: E, front: FrontPtr, layout: Layout) -> Option<NonNull<u8>> {
-    if layout.align() <= GRANULE {
-        return front.bump(layout.size(), layout.align());
+    if layout.align() > GRANULE && front.is_second(E::Geometry::SMALL_CHUNK) {
+        return bump_aligned(env, front, layout);
     }
+    front.bump(layout.size(), layout.align())
+}
+
+/// Allocates an aligned block at a second cursor, or in the full chunk, into which no block fits.
+/// Counts the gap before the block as freed.
+#[inline(never)]
+fn bump_aligned<E: RingEnv>(env: E, front: FrontPtr, layout: Layout) -> Option<NonNull<u8>> {
     let gap = front.position();
     let block = front.bump(layout.size(), layout.align())?;
-    if block.addr().get() != gap && front.is_second(E::Geometry::SMALL_CHUNK) {
-        // SAFETY: only the second cursor of a chunk has such an address.
-        let chunk = unsafe { front.divided_chunk() };
-        if !weakened!("gaps_are_lost") {
-            cover(env, chunk, gap..block.addr().get());
-        }
+    // SAFETY: a block was allocated, so the front is not the full chunk. A first cursor is at the
+    // base of its chunk, so only a second cursor has this offset.
+    let chunk = unsafe { front.divided_chunk() };
+    if !weakened!("gaps_are_lost") {
+        cover(env, chunk, gap..block.addr().get());
     }
     Some(block)
 }
