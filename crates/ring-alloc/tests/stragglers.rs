@@ -48,7 +48,7 @@ impl<A: Allocator + Clone> Window<A> {
         Self { alloc, rng: SplitMix::new(7), aligned, blocks: VecDeque::new(), stragglers: VecDeque::new() }
     }
 
-    /// Replaces blocks until each straggler that is live now has been freed.
+    /// Allocates and frees blocks until about as many stragglers have been freed as are live.
     fn run(&mut self) {
         for _ in 0..2 * LONGER * WINDOW {
             let align = if self.rng.below(self.aligned) == 0 { 64 } else { 8 };

@@ -1,9 +1,10 @@
 //! Defines [`FrontPtr`], through which a heap allocates from its front.
 //!
-//! A chunk has two cursors. Its first one, at the base of the chunk, runs from the start of the
-//! chunk to its end. The second one runs through the holes of a divided chunk (see
-//! `sections`). A heap's front is one of the two. Only the address of the first one equals the base
-//! of a block, so a free in a divided chunk never takes the path of a free in the front.
+//! Every chunk has a first cursor, at its base, which runs through the whole chunk. A chunk that
+//! can be divided also has a second cursor, in the third line of its header, which runs through the
+//! holes (see `sections`). A heap's front is one of these cursors. A free masks the address of its
+//! block and compares the result, the base of the chunk, with the address of the front. The two are
+//! never equal if the front is a second cursor.
 
 use core::cell::Cell;
 use core::ptr::NonNull;
@@ -139,7 +140,7 @@ impl ChunkPtr {
         if self.is_divided() { self.second() } else { self.front() }
     }
 
-    /// Returns the cursor of a divided chunk.
+    /// Returns the second cursor of a chunk that is divided.
     pub(crate) fn second(self) -> FrontPtr {
         // SAFETY: the cursor is the first field of the sections, and the pointer may access the
         // whole chunk (C1).
@@ -148,6 +149,6 @@ impl ChunkPtr {
 
     /// Returns whether `front` is a cursor of this chunk.
     pub(crate) fn has_cursor(self, front: *mut BumpCursor) -> bool {
-        front == self.front().as_ptr() || front == self.second().as_ptr()
+        front == self.front().as_ptr() || front == self.sections_ptr().as_ptr().cast()
     }
 }

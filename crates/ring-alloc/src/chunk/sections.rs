@@ -12,7 +12,7 @@
 //!            <--- hole ------>           <--- hole ------>          <--- hole ------>
 //! ```
 //!
-//! The header and the slack count as freed. So do the gap in front of an aligned block, and the
+//! The header and the slack count as freed. So do the gap before an aligned block, and the
 //! bytes between the cursor and the end of a hole that the heap leaves. The bytes of remote frees
 //! do not. A section with such bytes becomes free only when the whole chunk is empty.
 #![forbid(unsafe_code)]
@@ -75,9 +75,10 @@ impl ChunkPtr {
         }
     }
 
-    /// Unites the sections of a divided chunk: the first cursor takes over the sum of all
-    /// allocations. Does nothing to an undivided chunk. The chunk must not be on the list of chunks
-    /// with holes.
+    /// Makes a divided chunk undivided: copies the sum of all allocations to the first cursor. This
+    /// cursor stays at the start of the chunk, so the chunk must be rewound before it becomes a
+    /// front. Does nothing to an undivided chunk. The chunk must not be on the list of chunks with
+    /// holes.
     pub(crate) fn unite(self) {
         ephemera_prim::invariant!(!self.is_listed(), "a listed chunk loses its sections");
         if self.is_divided() {

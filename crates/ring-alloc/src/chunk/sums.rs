@@ -109,8 +109,8 @@ impl ChunkPtr {
         self.live()
     }
 
-    /// Returns the same count as [`ChunkPtr::live_now`]. Only the owner may call this method, also
-    /// while another thread purges the chunk.
+    /// Returns the same count as [`ChunkPtr::live_now`], but does not tell the model checker about
+    /// the access. The owner may call this method even while another thread purges the chunk.
     pub(crate) fn live(self) -> LiveCount {
         let unbooked = self.foreign().unbooked();
         if let Some(live) = LiveCount::of_countdown(unbooked) {
@@ -133,8 +133,8 @@ impl ChunkPtr {
         }
     }
 
-    /// Shrinks the block at `start`: books the bytes that the block loses. If the chunk is the
-    /// front (`front`) and the block is its top block, also moves the cursor back.
+    /// Shrinks the block at `start`: books the bytes that the block loses. If the first cursor is
+    /// the front (`front`) and the block is its top block, also moves this cursor back.
     #[inline]
     pub(crate) fn shrink(self, start: usize, old: usize, new: usize, front: bool) {
         if front && start + room_of(old) == self.whole().next.get() {

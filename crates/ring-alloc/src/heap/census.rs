@@ -1,9 +1,9 @@
-//! Decides whether a heap is *sparse*: whether its small chunks with live blocks hold more than
-//! three times the bytes of these blocks.
+//! Decides whether a heap is *sparse*, that is, whether it divides its small chunks (see `holes`).
 //!
-//! After each request for a small chunk, the census examines the next [`STEP`] chunks, so its cost
-//! is bounded. At the end of a pass over all chunks, the heap becomes sparse if less than a third
-//! of the bytes is live, and stops being sparse if more than half of them are.
+//! A *census* is a pass over the small chunks of a heap. It adds up the chunks with live blocks,
+//! and their live bytes. At its end, the heap becomes sparse if less than a third of the bytes of
+//! these chunks is live, and stops being sparse if more than half is. The census examines [`STEP`]
+//! chunks after each request for a small chunk, so no request takes long.
 
 use core::ptr::{self, NonNull};
 
@@ -39,8 +39,7 @@ pub(super) fn note_requested<E: RingEnv>(env: E) {
         next = unsafe { list.after(chunk) };
         // SAFETY: a chunk on the list is not freed (C1).
         let live = unsafe { ChunkPtr::new(chunk) }.live();
-        // A chunk whose blocks are all freed soon is an empty chunk, even if not all of these frees
-        // are booked.
+        // Skip a chunk without live blocks. It is empty, or will be once its frees are booked.
         if live.blocks() != 0 {
             census.chunks.add(1);
             census.live.add(live.bytes());

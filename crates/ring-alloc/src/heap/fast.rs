@@ -76,16 +76,17 @@ pub(crate) unsafe fn deallocate<E: RingEnv>(env: E, block: NonNull<u8>, layout: 
         unsafe { front.chunk() }.free_front(block.addr().get(), layout.size());
     } else {
         // SAFETY: the caller's small block is live, its bytes were poisoned above, and its address
-        // shows that its chunk is not the front.
+        // shows that the first cursor of its chunk is not the front.
         unsafe { deallocate_behind(env, block, layout.size()) };
     }
 }
 
-/// Frees a small block that is not in the front.
+/// Frees a small block in a chunk whose first cursor is not the front.
 ///
 /// # Safety
 /// `block` is a live block of the small class, from the allocator that `env` belongs to. It has
-/// `size` bytes, which are poisoned already, and is not in the front of `env`'s heap.
+/// `size` bytes, which are poisoned already. The first cursor of its chunk is not the front of
+/// `env`'s heap.
 #[inline(never)]
 unsafe fn deallocate_behind<E: RingEnv>(env: E, block: NonNull<u8>, size: usize) {
     // SAFETY: the caller's live block is of this class and geometry.

@@ -6,8 +6,9 @@ use super::{ChunkHeap, RingEnv, full_chunk};
 use crate::chunk::{BumpCursor, Chunk, ChunkPtr};
 use crate::geometry::ChunkClass;
 
-/// Makes a cursor of `chunk`, or else the full chunk, the front, and tells `env` about the change
-/// (H7). (`ChunkHeap::enter` also sets fronts, but before a thread-local names the record.)
+/// Makes the second cursor of `chunk` the front of `class` if the chunk is divided, its first
+/// cursor if it is not, and the full chunk if there is no chunk. Tells `env` about the change (H7).
+/// `ChunkHeap::enter` also sets fronts, but before a thread-local names the record.
 pub(super) fn set_front<E: RingEnv>(env: E, class: ChunkClass, chunk: Option<ChunkPtr>) {
     let divided = chunk.filter(|chunk| chunk.is_divided());
     let front = match (divided, chunk) {
@@ -43,7 +44,8 @@ impl ChunkHeap {
     }
 
     /// Returns whether the owner has replaced `chunk` as the front. If so, the caller sees every
-    /// allocation of the owner in the chunk. The caller must have borrowed the chunk (B2).
+    /// allocation of the owner in the chunk. The caller must have borrowed the chunk (B2), and run
+    /// the heavy fence since if the chunk is divided (B3).
     pub(crate) fn has_replaced(&self, chunk: ChunkPtr) -> bool {
         let front = self.fronts[chunk.class().index()].observe();
         !chunk.has_cursor(front) || weakened!("ring_front_is_purged")

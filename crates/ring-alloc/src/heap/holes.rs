@@ -1,17 +1,18 @@
-//! Holes: the free sections of chunks that long-lived blocks pin (see `chunk/sections.rs`).
+//! Lets a sparse heap allocate from *holes*: free sections side by side in a chunk that long-lived
+//! blocks pin (see `chunk/sections.rs`).
 //!
-//! A *sparse* heap divides each small chunk that becomes its front into sections, and takes a
-//! hole before it requests a new chunk. So one long-lived block pins a section of 4 KiB rather than
-//! a chunk of 32 KiB.
+//! A *sparse* heap divides an empty small chunk that becomes its front, unless chunks rest. It
+//! takes a hole before it requests a new chunk. So a long-lived block pins one or two sections of
+//! 4 KiB rather than a chunk of 32 KiB.
 //!
 //! ```text
-//!   divided_front --> the divided chunk that is the front, or null
-//!   first --> chunk with holes <--> chunk with holes   (the chunk whose section was freed last)
+//!   divided_front --> the divided chunk whose second cursor is the front, or null
+//!   first --> the chunk that joined the list last <--> ... <--> chunk with holes
 //! ```
 //!
-//! A free in a divided chunk takes more instructions. A heap therefore divides no further
-//! chunk once a census (see `census`) finds that it is no longer sparse, or once it has taken empty
-//! chunks much more often than holes.
+//! A free in a divided chunk takes more instructions. A heap therefore stops dividing chunks once a
+//! census (see `census`) finds that it is no longer sparse, or once it has continued in empty
+//! chunks much more often than in holes.
 
 use core::alloc::Layout;
 use core::ops::Range;
@@ -68,7 +69,8 @@ fn divide<E: RingEnv>(env: E, chunk: ChunkPtr, requested: bool) {
 /// Returns `None`, usually without a change of the front, if the heap has no hole that it may take.
 ///
 /// A chunk with unbooked remote frees does not become the front, because another thread may be
-/// about to purge it (B3). Such a chunk leaves the list until its remote frees are booked.
+/// about to purge it (B3). Such a chunk leaves the list. It joins the list again when its remote
+/// frees are booked, or when another of its sections becomes free.
 #[inline]
 pub(super) fn take<E: RingEnv>(env: E) -> Option<ChunkPtr> {
     if env.heap().holes.first.get().is_null() { None } else { take_hole(env) }
@@ -159,9 +161,9 @@ pub(super) fn leave<E: RingEnv>(env: E, chunk: ChunkPtr) {
 }
 
 /// Frees `room` bytes from `start` on in a divided chunk: the room of a block, or the tail of a
-/// block that shrank. If they lie below the cursor of the front, moves this cursor back. Otherwise,
-/// counts the bytes as freed. If a section becomes free, puts the chunk on the list of chunks with
-/// holes.
+/// block that shrank. If the bytes end at the cursor of the front, moves this cursor back.
+/// Otherwise, counts them as freed. If a section becomes free, puts the chunk on the list of chunks
+/// with holes.
 #[inline]
 pub(super) fn free_room<E: RingEnv>(env: E, chunk: ChunkPtr, start: usize, room: usize) {
     if env.heap().divided_front() == Some(chunk) && chunk.move_back(start, start + room) {
@@ -183,10 +185,8 @@ fn cover<E: RingEnv>(env: E, chunk: ChunkPtr, addresses: Range<usize>) {
     }
 }
 
-/// Allocates at the cursor of a front, or of a chunk that becomes the front.
-///
-/// The check of the cursor takes no load, and comes first because the alignment may vary from call
-/// to call.
+/// Allocates at the cursor of a front, or of a chunk that becomes the front. The check of the
+/// address takes no load, and its result rarely changes even if alignments vary from call to call.
 #[inline]
 pub(super) fn bump<E: RingEnv>(env: E, front: FrontPtr, layout: Layout) -> Option<NonNull<u8>> {
     if layout.align() > GRANULE && front.is_second(E::Geometry::SMALL_CHUNK) {

@@ -2,15 +2,15 @@
 //! owner.
 //!
 //! ```text
-//!   front[class] --> the chunk being allocated from
+//!   front[class] --> a cursor of the chunk being allocated from
 //!   empties[class] --> empty chunk --> empty chunk  (usually at most `rest::kept`)
 //!   chunks[class] <-> every chunk of the class, in any state
 //! ```
 //!
 //! A chunk that is neither a front nor empty is *pinned*. Until the last block of a pinned chunk is
-//! freed, the heap refers to the chunk only in its list of all chunks. [`RingEnv`] connects a heap
-//! to its owner: the thread of a ring (`ring/inner.rs`), or the holder of a record
-//! (`one/record.rs`). The modules are:
+//! freed, the heap refers to the chunk only in its list of all chunks, and in its list of chunks
+//! with holes. [`RingEnv`] connects a heap to its owner: the thread of a ring (`ring/inner.rs`), or
+//! the holder of a record (`one/record.rs`). The modules are:
 //!
 //! * `fast`: the fast path of every allocation and free.
 //! * `slow`: the slow path, which gets a new front, and keeps or frees empty chunks.
@@ -197,7 +197,8 @@ pub(crate) unsafe trait RingEnv: Copy {
     unsafe fn free_remotely(self, chunk: ChunkPtr, given: crate::live::LiveCount);
 }
 
-/// Returns the chunk that contains `block`, and whether that chunk is the front of `env`'s heap.
+/// Returns the chunk that contains `block`, and whether its first cursor is the front of `env`'s
+/// heap.
 ///
 /// # Safety
 /// `block` is a live block of `class` from a heap of `env`'s geometry.

@@ -4,8 +4,9 @@
 //! new alignment. If so, the block can always shrink in place. It can grow in place if it is also
 //! the top block of a front that the caller owns, and there is room after it.
 //!
-//! When a block shrinks in the middle of a chunk, its tail stays unused until the chunk runs empty.
-//! If the block moved instead, all of its old bytes would stay unused until then.
+//! When a block shrinks in the middle of a chunk, its tail stays unused until the chunk runs empty
+//! or the tail's section is free. If the block moved instead, all of its old bytes would stay
+//! unused until then.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;

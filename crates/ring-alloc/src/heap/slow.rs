@@ -17,9 +17,10 @@ use crate::geometry::ChunkClass;
 use crate::live::LiveCount;
 
 /// Allocates a block that does not fit into the front. Books remote frees, which may empty the
-/// front. If the block still does not fit, takes an empty chunk, or requests a chunk from the
-/// backing allocator. While small chunks rest (`rest`), first tries to take or request a chunk for
-/// a small block, unless a decision about the rest is due.
+/// front. If the block still does not fit, takes an empty chunk, or a hole for a small block, or
+/// requests a chunk from the backing allocator. While small chunks rest (`rest`), first tries to
+/// take or request a chunk for a small block, unless a decision about the rest is due. A chunk that
+/// this first try finds is not divided.
 #[cold]
 #[inline(never)]
 pub(crate) fn refill<E: RingEnv>(
@@ -93,8 +94,8 @@ fn install<E: RingEnv>(env: E, class: ChunkClass, chunk: ChunkPtr) {
     let last = env.heap().front_chunk(class);
     set_front(env, class, Some(chunk));
     let Some(last) = last.filter(|last| *last != chunk) else { return };
-    // The previous front is empty, or in a hole with room, only if the backing allocator allocated
-    // from this same heap, or if chunks rest.
+    // The previous front is empty only if the backing allocator allocated from this same heap, or
+    // if chunks rest.
     if last.is_empty() {
         ran_empty(env, last, class);
     } else if last.is_divided() {

@@ -17,8 +17,9 @@ pub(super) const PATIENCE: usize = 64;
 pub(super) struct Holes {
     pub(super) divided_front: OwnerPtr<Chunk>,
     pub(super) first: OwnerPtr<Chunk>,
-    /// Positive while the heap is sparse. A hole that is taken adds one, up to [`PATIENCE`], and an
-    /// empty chunk that is taken subtracts one.
+    /// Positive while the heap is sparse. Each hole that the heap takes adds one, up to
+    /// [`PATIENCE`]. Each empty chunk in which it continues subtracts one, even if that chunk was
+    /// the front already.
     pub(super) sparse: OwnerUsize,
 }
 
@@ -33,7 +34,7 @@ impl Holes {
         }
     }
 
-    /// Notes the result of a census.
+    /// Makes the heap sparse, or makes it stop being sparse.
     pub(super) fn set_sparse(&self, sparse: bool) {
         self.sparse.set(if sparse { PATIENCE } else { 0 });
     }

@@ -66,14 +66,14 @@ fn ring_with_one_block_in_each_chunk_becomes_sparse() {
 }
 
 #[test]
-fn ring_whose_blocks_are_freed_at_once_stops_to_divide_chunks() {
+fn ring_whose_blocks_are_freed_at_once_stops_dividing_chunks() {
     let (ring, _kept) = sparse();
     (0..100).for_each(|_| drop(block(&ring)));
     assert_eq!(divided_front(&ring), None);
 }
 
 #[test]
-fn ring_whose_blocks_live_long_stops_to_divide_chunks() {
+fn ring_whose_blocks_live_long_stops_dividing_chunks() {
     let (ring, _kept) = sparse();
     let _blocks: Vec<_> = (0..39 * 100).map(|_| block(&ring)).collect();
     assert_eq!(divided_front(&ring), None);
@@ -95,7 +95,7 @@ fn front_returns_to_the_bytes_that_it_left_once_their_section_is_free() {
             break;
         }
     }
-    // Free the blocks in the third section, with the bytes between two blocks that reach into it.
+    // Free every block that reaches into the third section.
     let third = 2 << 10..3 << 10;
     let reaches = |offset: usize| offset + 200 > third.start && offset < third.end;
     blocks.retain(|block| !inside(block).is_some_and(reaches));
@@ -151,7 +151,7 @@ fn block_that_replaces_the_top_block_of_a_hole_takes_its_place() {
 }
 
 #[test]
-fn request_that_is_refused_leaves_the_room_of_the_front() {
+fn refused_request_keeps_the_room_of_the_front() {
     let (ring, _kept) = sparse_within(sparse().0.stats().bytes_held);
     let (large, small) = (Layout::new::<[u64; 25]>(), Layout::new::<u64>());
     let blocks = (0..).map_while(|_| ring.allocate(large).ok()).collect::<Vec<_>>();
