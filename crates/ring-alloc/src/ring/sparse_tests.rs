@@ -75,7 +75,7 @@ fn ring_whose_blocks_are_freed_at_once_stops_dividing_chunks() {
 #[test]
 fn ring_whose_blocks_live_long_stops_dividing_chunks() {
     let (ring, _kept) = sparse();
-    let _blocks: Vec<_> = (0..39 * if cfg!(miri) { 12 } else { 100 }).map(|_| block(&ring)).collect();
+    let _blocks: Vec<_> = (0..39 * 20).map(|_| block(&ring)).collect();
     assert_eq!(divided_front(&ring), None);
 }
 
