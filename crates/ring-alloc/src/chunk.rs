@@ -173,7 +173,7 @@ impl ChunkPtr {
     fn sections(&self) -> &Sections {
         let sections = self.sections_ptr().as_ptr();
         // SAFETY: only chunks with a third line are divided, and the chunk is not freed while the
-        // pointer is used (C1).
+        // pointer is used (C1). Apart from models, only the owner calls this method.
         unsafe { &*sections }
     }
 

@@ -2,11 +2,16 @@
 //! without kept chunks, under a limit, and on all threads.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
+#[cfg(not(miri))]
+#[path = "support/divided.rs"]
+mod divided;
 #[path = "support/tiny.rs"]
 mod tiny;
 
 use core::alloc::Layout;
 
+#[cfg(not(miri))]
+use divided::Divided;
 use ephemera_testkit::allocator_suite;
 use ephemera_testkit::backing::{Hostile, Refusals};
 use ephemera_testkit::errand::{Done, Errand};
@@ -19,29 +24,19 @@ use tiny::Tiny;
 #[cfg(not(miri))]
 const LIMIT: usize = 1 << 20;
 
-/// Chunks of 8 KiB whose sections of 1 KiB have room for each small block. A ring without kept
-/// chunks is sparse as soon as few of its bytes are live.
-#[cfg(not(miri))]
-#[derive(Clone, Copy)]
-struct Divided;
-
-#[cfg(not(miri))]
-impl Geometry for Divided {
-    const SMALL_MAX: usize = 256;
-    const SMALL_ALIGN: usize = 64;
-    const SMALL_CHUNK: usize = 8 << 10;
-    const MEDIUM_MAX: usize = 2 << 10;
-    const MEDIUM_ALIGN: usize = 128;
-    const MEDIUM_CHUNK: usize = 16 << 10;
-    const RETAIN: usize = 0;
-}
-
 /// A ring of geometry `G` over a hostile backing allocator, as a subject of the suite.
 struct Ring<G> {
     backing: Hostile,
     builder: Builder<G>,
     sizes: &'static [usize],
     limit: usize,
+}
+
+/// Returns the size of the header of a small chunk: 192 bytes if each small block fits into an
+/// eighth of the chunk, so that the chunk can be divided, and 128 otherwise.
+const fn small_header<G: Geometry>() -> usize {
+    let is_divisible = 192_usize.next_multiple_of(G::SMALL_ALIGN) + G::SMALL_MAX + 16 <= G::SMALL_CHUNK / 8;
+    if is_divisible { 192 } else { 128 }
 }
 
 /// Returns the largest sizes and alignments of the classes, the room in an empty chunk, and the
@@ -53,7 +48,7 @@ const fn sizes<G: Geometry>() -> &'static [usize] {
             G::MEDIUM_MAX,
             G::SMALL_ALIGN,
             G::MEDIUM_ALIGN,
-            G::SMALL_CHUNK - 192 - 16,
+            G::SMALL_CHUNK - small_header::<G>() - 16,
             G::MEDIUM_CHUNK - 128 - 16,
             G::SMALL_CHUNK,
             G::MEDIUM_CHUNK,

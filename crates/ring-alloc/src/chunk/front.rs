@@ -31,7 +31,8 @@ impl FrontPtr {
     words! {
         fn next() -> &OwnerUsize = next;
         fn end() -> &Cell<usize> = end;
-        fn taken() -> &OwnerU64 = taken;
+        /// Returns the `LiveCount` of this cursor's allocations since the chunk was last empty.
+        pub(super) fn taken() -> &OwnerU64 = taken;
         fn contents() -> &Witness = contents;
     }
 
@@ -83,7 +84,7 @@ impl FrontPtr {
     /// # Safety
     /// This is the second cursor of its chunk.
     pub(crate) unsafe fn divided_chunk(self) -> ChunkPtr {
-        // SAFETY: the second cursor lies right behind the first two lines of the header.
+        // SAFETY: the second cursor comes right after the first two lines of the header.
         let chunk = unsafe { self.0.byte_sub(size_of::<Chunk>()) };
         // SAFETY: the pointer may access the whole chunk, which satisfies C1.
         unsafe { ChunkPtr::new(chunk.cast::<Chunk>()) }

@@ -93,7 +93,7 @@ impl ChunkPtr {
     /// Returns the `LiveCount` of all allocations since the chunk was last empty.
     #[inline]
     pub(crate) fn taken(self) -> u64 {
-        if self.is_divided() { self.sections().cursor.taken.get() } else { self.whole().taken.get() }
+        self.current().taken().get()
     }
 
     /// Returns whether no block is live according to the booked frees.

@@ -66,7 +66,7 @@ fn end_pass<G: Geometry>(heap: &ChunkHeap) {
 /// chunks is not sparse.
 pub(super) fn note_removed<E: RingEnv>(env: E, chunk: ChunkPtr) {
     let heap = env.heap();
-    if heap.census.next.get() == chunk.as_ptr() {
+    if heap.census.next.get() == chunk.as_ptr() && !weakened!("census_keeps_a_freed_chunk") {
         // SAFETY: the caller owns the heap (H1), and the chunk is still on the list.
         let next = unsafe { heap.chunks[ChunkClass::Small.index()].after(chunk.as_non_null()) };
         heap.census.next.set(next.map_or(ptr::null_mut(), NonNull::as_ptr));

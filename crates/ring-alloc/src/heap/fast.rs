@@ -91,8 +91,8 @@ pub(crate) unsafe fn deallocate<E: RingEnv>(env: E, block: NonNull<u8>, layout: 
 unsafe fn deallocate_behind<E: RingEnv>(env: E, block: NonNull<u8>, size: usize) {
     // SAFETY: the caller's live block is of this class and geometry.
     let chunk = unsafe { chunk_behind::<E::Geometry>(block, ChunkClass::Small) };
-    // SAFETY: the count is that of the caller's block, which the caller gives up. The chunk is not
-    // the front and is not used after this call.
+    // SAFETY: the caller gives up its block in this chunk, whose first cursor is not the front. The
+    // chunk is not used after this call.
     unsafe { book(env, chunk, block, size, ChunkClass::Small) };
 }
 
@@ -115,8 +115,8 @@ unsafe fn deallocate_other<E: RingEnv>(env: E, block: NonNull<u8>, layout: Layou
     if front {
         chunk.free_front(block.addr().get(), layout.size());
     } else {
-        // SAFETY: the count is that of the caller's block, which the caller gives up. The chunk is
-        // not the front and is not used after this call.
+        // SAFETY: the caller gives up its block in this chunk, which is not the front. The chunk is
+        // not used after this call.
         unsafe { book(env, chunk, block, layout.size(), class) };
     }
 }

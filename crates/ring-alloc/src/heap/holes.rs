@@ -70,7 +70,8 @@ fn divide<E: RingEnv>(env: E, chunk: ChunkPtr, requested: bool) {
 ///
 /// A chunk with unbooked remote frees does not become the front, because another thread may be
 /// about to purge it (B3). Such a chunk leaves the list. It joins the list again when its remote
-/// frees are booked, or when another of its sections becomes free.
+/// frees are booked, or when another of its sections becomes free. So a call looks at more than one
+/// chunk only if other threads freed blocks of the chunks before it since the heap booked.
 #[inline]
 pub(super) fn take<E: RingEnv>(env: E) -> Option<ChunkPtr> {
     if env.heap().holes.first.get().is_null() { None } else { take_hole(env) }
@@ -103,8 +104,8 @@ fn enter<E: RingEnv>(env: E, chunk: ChunkPtr) -> bool {
     }
     open_hole(env, chunk);
     set_front(env, ChunkClass::Small, Some(chunk));
-    // Order the store of the front before the load of the foreign word. Pairs with `heavy` in
-    // `purge_chunks`.
+    // ORDERING: light fence, between the store of the front and the load of the foreign word. Pairs
+    // with `heavy` in `purge_chunks`, between the loan of the chunk and the load of the front.
     barrier::light();
     if !chunk.has_unbooked() || weakened!("lent_chunk_becomes_the_front") {
         return true;
@@ -117,7 +118,7 @@ fn enter<E: RingEnv>(env: E, chunk: ChunkPtr) -> bool {
 /// After remote frees in a chunk were booked: puts the chunk on the list of chunks with holes again
 /// if it has a hole.
 pub(super) fn note_booked<E: RingEnv>(env: E, chunk: ChunkPtr) {
-    if chunk.is_divided() && chunk.has_hole() {
+    if chunk.is_divided() && chunk.has_hole() && !weakened!("booked_chunks_stay_unlisted") {
         list(env, chunk);
     }
 }
@@ -132,8 +133,8 @@ fn open_hole<E: RingEnv>(env: E, chunk: ChunkPtr) {
 }
 
 /// Restarts the divided front, which ran empty: its second cursor runs through the whole chunk
-/// again.
-/// Returns `false` if the caller must unite its sections instead, because the heap is not sparse.
+/// again. Returns `false` if the caller must unite its sections instead, because the heap is not
+/// sparse.
 pub(super) fn restart<E: RingEnv>(env: E, chunk: ChunkPtr) -> bool {
     if !note_empty(env.heap()) {
         return false;
@@ -220,8 +221,9 @@ fn list<E: RingEnv>(env: E, chunk: ChunkPtr) {
 
 #[cfg(all(test, not(ephemera_loom)))]
 impl ChunkHeap {
-    /// Checks H8 and S3, and the counts of all divided chunks.
-    pub(crate) fn check_holes<G: Geometry>(&self) {
+    /// Checks H8 and S3, the counts of all divided chunks, and that the census continues at a chunk
+    /// of the heap. Returns whether the census is in the middle of a pass.
+    pub(crate) fn check_holes<G: Geometry>(&self) -> bool {
         let (mut listed, mut at, mut prev) = (0, self.holes.first.get(), core::ptr::null_mut());
         // SAFETY: a chunk on the list is not freed (C1).
         while let Some(chunk) = unsafe { ChunkPtr::from_raw(at) } {
@@ -229,7 +231,9 @@ impl ChunkHeap {
             assert!(chunk.is_listed() && chunk.has_hole() && before == prev);
             (listed, prev, at) = (listed + 1, at, next);
         }
+        let mut continues = self.census.next.get().is_null();
         self.for_each(|chunk| {
+            continues |= self.census.next.get() == chunk.as_ptr();
             if chunk.is_divided() {
                 chunk.check_sections::<G>();
                 assert_eq!(chunk.is_listed(), chunk.has_hole());
@@ -238,8 +242,10 @@ impl ChunkHeap {
             }
         });
         assert_eq!(listed, 0, "the list has a chunk that the heap does not have");
+        assert!(continues, "the census continues at a chunk that the heap does not have");
         if let Some(front) = self.divided_front() {
             assert_eq!(self.front(ChunkClass::Small), front.second());
         }
+        !self.census.next.get().is_null()
     }
 }

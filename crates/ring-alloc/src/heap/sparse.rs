@@ -8,8 +8,8 @@ use ephemera_prim::word::{OwnerPtr, OwnerUsize};
 
 use crate::chunk::{Chunk, ChunkPtr};
 
-/// The number of empty chunks that a sparse heap takes, beyond the holes that it takes, until it
-/// counts as dense.
+/// The number of empty chunks in which a sparse heap continues, beyond the holes that it takes,
+/// until it stops being sparse.
 pub(super) const PATIENCE: usize = 64;
 
 /// The chunks with holes of a heap, and whether the heap is sparse.
@@ -63,7 +63,7 @@ impl Holes {
         if let Some(next) = unsafe { ChunkPtr::from_raw(next) } {
             next.hole_links()[1].set(prev);
         }
-        // SAFETY: as above.
+        // SAFETY: the previous chunk is on the list too, so it is not freed (C1).
         match unsafe { ChunkPtr::from_raw(prev) } {
             Some(prev) => prev.hole_links()[0].set(next),
             None => self.first.set(next),

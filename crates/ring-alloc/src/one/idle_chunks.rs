@@ -34,8 +34,9 @@ pub(super) fn purge_chunks<H>(heap: &ChunkHeap, mail: &Mail<Chunk, H>, by: IdleB
     if by == IdleBy::Bytes {
         lent.put_newest_back();
     }
-    // The owner of a divided chunk may be about to make it the front again. The fence orders
-    // that before this look, or the owner then sees the remote frees of the chunk (B3).
+    // ORDERING: heavy fence, between the loan of the chunks and the load of the front. Pairs with
+    // `light` in `heap/holes.rs`: this thread sees that a divided chunk is the front again, or the
+    // owner sees the remote frees of the chunk (B3). One fence suffices for all lent chunks.
     let mut fenced = None;
     let mut ordered = |chunk: ChunkPtr| !chunk.is_divided() || *fenced.get_or_insert_with(barrier::heavy);
     let mut empty = [const { None }; PURGES];

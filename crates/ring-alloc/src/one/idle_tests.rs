@@ -2,6 +2,8 @@
 //! purged chunks. In these tests, an owner is idle at once.
 
 use core::mem::MaybeUninit;
+#[cfg(not(miri))]
+use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Barrier;
 use std::sync::mpsc::sync_channel;
@@ -122,6 +124,67 @@ fn an_owner_reuses_purged_chunks_after_it_freed_half_of_their_blocks() {
 #[cfg(not(miri))]
 fn an_owner_reuses_purged_divided_chunks() {
     purged_after(sparse, |number| number % 8 == 0);
+}
+
+/// Another thread has borrowed a chunk with holes, so its owner continues elsewhere. After the
+/// loan, the owner books the chunk's remote frees and uses the holes.
+#[test]
+#[cfg(not(miri))]
+fn holes_of_a_chunk_that_was_lent_are_used_again() {
+    const CHUNK: usize = 32 << 10;
+    let chunk_of = |value: &Value| ptr::from_ref(&**value).addr() & !(CHUNK - 1);
+    take_turn();
+    let barriers = [(); 4].map(|()| Barrier::new(2));
+    let [freed, lent, tried, returned] = &barriers;
+    let (send, values) = sync_channel(1);
+    thread::scope(|threads| {
+        let owner = threads.spawn(move || {
+            let _kept = sparse();
+            // Fill the front, and then a whole chunk.
+            let mut before = std::vec![value(0)];
+            while chunk_of(&before[before.len() - 1]) == chunk_of(&before[0]) {
+                before.push(value(0));
+            }
+            let mut inside = std::vec![before.pop().expect("a value")];
+            let chunk = chunk_of(&inside[0]);
+            let outside = loop {
+                let value = value(0);
+                if chunk_of(&value) != chunk {
+                    break value;
+                }
+                inside.push(value);
+            };
+            let [last, first] = [inside.pop(), Some(inside.swap_remove(0))];
+            drop(inside);
+            send.send((last, This.identity().addr())).expect("the test receives");
+            freed.wait();
+            lent.wait();
+            // More values than the front and one more chunk have room for.
+            let more: Vec<_> = (0..30).map(value).collect();
+            let during = more.iter().filter(|value| chunk_of(value) == chunk).count();
+            tried.wait();
+            returned.wait();
+            let again: Vec<_> = (0..30).map(value).collect();
+            let after = again.iter().filter(|value| chunk_of(value) == chunk).count();
+            drop((first, outside, before));
+            (during, after)
+        });
+        let (last, record) = values.recv().expect("the owner sends");
+        freed.wait();
+        drop(last);
+        let mut records = WORLD.registry.records();
+        let record = records.find(|each| ptr::from_ref(*each).addr() == record).expect("the owner's record");
+        let mut loan = record.data().mail.lend();
+        while loan.look().is_some() {}
+        lent.wait();
+        tried.wait();
+        loan.put_back();
+        returned.wait();
+        let (during, after) = owner.join().expect("no panic");
+        assert_eq!(during, 0, "the owner used a chunk that was lent");
+        assert_ne!(after, 0, "the owner never used the holes again");
+    });
+    assert_eq!(OneRingAlloc.stats().bytes_held, 0);
 }
 
 #[test]

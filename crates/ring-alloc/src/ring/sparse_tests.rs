@@ -1,5 +1,8 @@
 //! Tests of sparse heaps that look at the chunk of the front.
 
+#[path = "../../tests/support/divided.rs"]
+mod divided;
+
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
@@ -11,19 +14,7 @@ use super::RingAlloc;
 use crate::chunk::ChunkPtr;
 use crate::geometry::Geometry;
 use crate::heap::RingEnv;
-
-/// A geometry whose small chunks have sections of 1 KiB. A heap is sparse from four chunks on.
-struct Divided;
-
-impl Geometry for Divided {
-    const SMALL_MAX: usize = 256;
-    const SMALL_ALIGN: usize = 64;
-    const SMALL_CHUNK: usize = 8 << 10;
-    const MEDIUM_MAX: usize = 2 << 10;
-    const MEDIUM_ALIGN: usize = 128;
-    const MEDIUM_CHUNK: usize = 16 << 10;
-    const RETAIN: usize = 0;
-}
+use divided::Divided;
 
 type Ring = RingAlloc<allocator_api2::alloc::Global, Divided>;
 type Block = Box<[u8; 200], Ring>;
@@ -77,6 +68,21 @@ fn ring_whose_blocks_live_long_stops_dividing_chunks() {
     let (ring, _kept) = sparse();
     let _blocks: Vec<_> = (0..39 * 20).map(|_| block(&ring)).collect();
     assert_eq!(divided_front(&ring), None);
+}
+
+#[test]
+fn census_does_not_continue_at_a_chunk_that_was_freed() {
+    let ring: Ring = RingAlloc::builder().geometry::<Divided>().retain(0).build();
+    // The census examines 16 chunks at a time, so it ends no pass over more chunks at once.
+    let mut blocks: Vec<_> = (0..39 * 24).map(|_| block(&ring)).collect();
+    while !ring.inner().heap().check_holes::<Divided>() {
+        blocks.extend((0..39).map(|_| block(&ring)));
+    }
+    while blocks.pop().is_some() {
+        if blocks.len() % 13 == 0 {
+            ring.inner().heap().check_holes::<Divided>();
+        }
+    }
 }
 
 #[test]

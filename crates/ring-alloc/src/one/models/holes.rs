@@ -49,43 +49,39 @@ fn with_holes(thread: &Thread<'_>) -> ([Sent; 2], Vec<Sent>) {
     ([first, second], front)
 }
 
-/// The owner takes a hole of a chunk, or sees that another thread freed a block of it. That thread
-/// purges the chunk, or sees that it is the front.
-#[test]
-fn loom_chunk_is_purged_while_its_owner_takes_a_hole() {
-    check(|| {
+/// Lets another thread free the last old block of a chunk with holes and purge the chunk, while the
+/// owner allocates blocks with `allocate`. Then frees all blocks.
+fn purge_while_owner(allocate: fn(&Thread<'_>) -> Vec<Sent>) {
+    check(move || {
         let model = Model::new();
         let thread = Thread::start(&model);
         let ([first, second], front) = with_holes(&thread);
         thread.free(first);
         let other = thread.free_and_purge(&model, second);
-        let mine = thread.allocate();
+        let mine = allocate(&thread);
         other.join().unwrap();
-        thread.free(mine);
-        front.into_iter().for_each(|block| thread.free(block));
+        mine.into_iter().chain(front).for_each(|block| thread.free(block));
         thread.exit();
         model.nothing_is_held();
     });
 }
 
-/// The owner takes a hole, fills the chunk and leaves it, while another thread frees the chunk's
-/// last old block and purges the chunk if it can.
+/// The owner takes a hole of a chunk, or sees that another thread freed a block of it. That thread
+/// purges the chunk, or sees that it is the front.
+#[test]
+fn loom_chunk_is_purged_while_its_owner_takes_a_hole() {
+    purge_while_owner(|thread| vec![thread.allocate()]);
+}
+
+/// The owner takes a hole, fills the chunk and leaves it.
 #[test]
 fn loom_chunk_is_purged_while_its_owner_fills_a_hole() {
-    check(|| {
-        let model = Model::new();
-        let thread = Thread::start(&model);
-        let ([first, second], front) = with_holes(&thread);
-        thread.free(first);
-        let other = thread.free_and_purge(&model, second);
+    purge_while_owner(|thread| {
         let mut mine = vec![thread.allocate()];
         while chunk(&mine[mine.len() - 1]) == chunk(&mine[0]) {
             mine.push(thread.allocate());
         }
-        other.join().unwrap();
-        mine.into_iter().chain(front).for_each(|block| thread.free(block));
-        thread.exit();
-        model.nothing_is_held();
+        mine
     });
 }
 

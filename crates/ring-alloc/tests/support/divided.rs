@@ -1,0 +1,19 @@
+//! Defines a geometry whose small chunks can be divided. The integration tests and the unit tests
+//! use it, so the trait is that of the module above.
+
+use super::Geometry;
+
+/// Chunks of 8 KiB whose sections of 1 KiB have room for each small block. A heap keeps no empty
+/// chunks, so it is sparse from four chunks on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Divided;
+
+impl Geometry for Divided {
+    const SMALL_MAX: usize = 256;
+    const SMALL_ALIGN: usize = 64;
+    const SMALL_CHUNK: usize = 8 << 10;
+    const MEDIUM_MAX: usize = 2 << 10;
+    const MEDIUM_ALIGN: usize = 128;
+    const MEDIUM_CHUNK: usize = 16 << 10;
+    const RETAIN: usize = 0;
+}
