@@ -4,12 +4,15 @@
 //! * `sums`: the sums of the chunk's allocations and frees.
 //! * `front`: allocation from a chunk that is a heap's front.
 //! * `sections`: the reuse of memory between live blocks.
+//! * `counts`, `remote`: the numbers of freed bytes of the sections.
 //! * `purge`: the return of a chunk's pages by another thread than its owner.
 
+mod counts;
 pub(crate) mod front;
 mod header;
 pub(crate) mod purge;
-mod sections;
+mod remote;
+pub(crate) mod sections;
 pub(crate) mod sums;
 
 pub(crate) use header::{BumpCursor, Chunk, headers, suit};
@@ -23,6 +26,7 @@ use ephemera_prim::sync::AtomicBool;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
 use self::header::{ChunkRemote, Sections, WITH_SECTIONS, header};
+use self::remote::RemoteCounts;
 use crate::geometry::{ChunkClass, Geometry};
 
 /// The bit in the owner's address that marks an abandoned chunk (A1).
@@ -46,6 +50,7 @@ impl ChunkPtr {
         fn back() -> &OwnerU64 = back;
         fn owner_word() -> &OwnerPtr<()> = remote.owner;
         fn purged() -> &AtomicBool = remote.purged;
+        fn divided() -> &AtomicBool = remote.divided;
         fn state() -> &OwnerUsize = state;
         /// Returns the chunk below this one on the stack of empty chunks.
         pub(crate) fn below() -> &OwnerPtr<Chunk> = remote.below;
@@ -175,6 +180,15 @@ impl ChunkPtr {
         // SAFETY: only chunks with a third line are divided, and the chunk is not freed while the
         // pointer is used (C1). Apart from models, only the owner calls this method.
         unsafe { &*sections }
+    }
+
+    /// Returns the bytes of remote frees of a divided chunk. Every thread that frees in the chunk
+    /// may call this method.
+    fn remote_counts(&self) -> &RemoteCounts {
+        let sections = self.sections_ptr().as_ptr();
+        // SAFETY: the chunk is divided, so its header has sections. It is not freed while the
+        // pointer is used (C1). All words of the counts are atomics.
+        unsafe { &(*sections).remote }
     }
 
     /// Ends the use of an empty chunk and returns its memory, which only this thread may access.

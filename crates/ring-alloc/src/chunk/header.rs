@@ -7,7 +7,7 @@
 //!    the owner writes this    all threads write this  ^first
 //! ```
 //!
-//! If the geometry is suitable, a chunk of small blocks has a third line, for sections (see
+//! If the geometry is suitable, a chunk of small blocks has two more lines, for sections (see
 //! `sections`).
 
 use core::cell::Cell;
@@ -20,6 +20,8 @@ use ephemera_prim::unit_list::Listed;
 use ephemera_prim::witness::Witness;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
+use super::counts::{FreedCounts, SHORTEST, countable, section_bytes};
+use super::remote::RemoteCounts;
 use crate::geometry::{CLASSES, ChunkClass, Geometry, fits};
 use crate::live::LiveCount;
 
@@ -46,6 +48,8 @@ pub(super) struct ChunkRemote {
     pub(super) class: ChunkClass,
     /// Whether the chunk is purged. Only threads that dequeued or borrowed the chunk write this.
     pub(super) purged: AtomicBool,
+    /// Whether the chunk is divided, for remote frees. Only the owner writes this.
+    pub(super) divided: AtomicBool,
     pub(super) below: OwnerPtr<Chunk>,
     pub(super) foreign: Foreign<Chunk>,
 }
@@ -57,6 +61,7 @@ impl ChunkRemote {
                 owner: OwnerPtr::new(owner.cast_mut()),
                 class,
                 purged: AtomicBool::new(false),
+                divided: AtomicBool::new(false),
                 below: OwnerPtr::null(),
                 foreign: Foreign::new(),
             }
@@ -81,7 +86,7 @@ pub(crate) const fn headers<G: Geometry>() -> [usize; CLASSES] {
 pub(super) const WITH_SECTIONS: usize = size_of::<Chunk>() + size_of::<Sections>();
 
 #[cfg(not(ephemera_loom))]
-const _: () = assert!(WITH_SECTIONS == 192, "a header with sections is three cache lines");
+const _: () = assert!(WITH_SECTIONS == 256, "a header with sections is four cache lines");
 
 // SAFETY: all fields are atomics, except `end`, `first` and `class`, which never change after the
 // chunk is created. Threads compare `owner`, and follow it only if it points to a record, which
@@ -146,8 +151,8 @@ impl BumpCursor {
     }
 }
 
-/// The number of sections of a chunk.
-pub(super) const SECTIONS: usize = 8;
+/// The `due` sum of a chunk that does not join the list, because it is on the list or the front.
+pub(super) const NEVER: u64 = u64::MAX;
 
 /// The state of an undivided chunk.
 pub(super) const WHOLE: usize = 0;
@@ -156,40 +161,40 @@ pub(super) const DIVIDED: usize = 1;
 /// The state of a divided chunk that is on that list.
 pub(super) const LISTED: usize = 2;
 
-/// The third line of a chunk's header, which only a divided chunk uses. Threads other than
-/// the owner read only the sum of the cursor.
+/// The third and the fourth line of a chunk's header, which only a divided chunk uses. Threads
+/// other than the owner access only the sum of the cursor and the last field.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Sections {
     pub(super) cursor: BumpCursor,
-    /// The freed granules of each section. A section has fewer than 2^16 granules.
-    pub(super) freed: [Cell<u16>; SECTIONS],
-    /// A bit for each free section.
-    pub(super) free: Cell<usize>,
-    /// The links of the heap's list of chunks with holes.
+    /// The sum of booked frees at which the chunk joins the heap's list of chunks with holes.
+    pub(super) due: Cell<u64>,
+    pub(super) freed: FreedCounts,
+    /// The links of that list.
     pub(super) next: Cell<*mut Chunk>,
     pub(super) prev: Cell<*mut Chunk>,
+    /// The bytes of remote frees. All threads write this field.
+    pub(super) remote: RemoteCounts,
 }
+
+#[cfg(all(not(ephemera_loom), target_pointer_width = "64"))]
+const _: () = assert!(offset_of!(Sections, next) == 64, "a free writes one line of the sections");
 
 impl Sections {
     pub(super) fn new() -> Self {
         Self {
             cursor: BumpCursor::new(0, 0),
-            freed: [const { Cell::new(0) }; SECTIONS],
-            free: Cell::new(0),
+            due: Cell::new(NEVER),
+            freed: FreedCounts::new(),
             next: Cell::new(ptr::null_mut()),
             prev: Cell::new(ptr::null_mut()),
+            remote: RemoteCounts::new(),
         }
     }
 }
 
-/// Returns the number of bytes of a section.
-pub(super) const fn section_bytes<G: Geometry>() -> usize {
-    G::SMALL_CHUNK / SECTIONS
-}
-
-/// Returns whether small chunks of this geometry can be divided: the largest small block fits into
-/// each section.
+/// Returns whether small chunks of this geometry can be divided: a section has a suitable size, and
+/// the largest small block fits into each hole.
 pub(crate) const fn suit<G: Geometry>() -> bool {
-    fits(WITH_SECTIONS, G::SMALL_ALIGN, G::SMALL_MAX, section_bytes::<G>())
+    countable::<G>() && fits(WITH_SECTIONS, G::SMALL_ALIGN, G::SMALL_MAX, SHORTEST * section_bytes::<G>())
 }

@@ -1,61 +1,34 @@
 //! Divides a chunk of small blocks into sections, so that a heap can reuse the memory between
 //! blocks that live long.
 //!
-//! A *divided* chunk counts the freed bytes of each section. A section whose bytes are all freed is
-//! *free*: the chunk's second cursor can run through it again, although blocks in other sections
-//! are live. Free sections side by side are one *hole*.
+//! A *divided* chunk counts the freed bytes of each of its 32 sections. A section whose bytes are
+//! all freed is *free*. Three or more free sections side by side are a *hole*: the chunk's second
+//! cursor can run through it again, although blocks in other sections are live.
 //!
 //! ```text
-//!  section   0        1        2        3        4        5        6        7
-//!          | header   |        | live   |        |        | live   |        |        |
-//!  freed     4,096     4,096    2,048    4,096    4,096    3,000    4,096    4,096
-//!            <--- hole ------>           <--- hole ------>          <--- hole ------>
+//!  section   0 ... 9        10     11 ... 17   18     19, 20   21     22 ... 31
+//!          | header, free | live | free      | live | free   | live | free, slack |
+//!          <--- hole ----->      <-- hole -->                       <--- hole ---->
 //! ```
 //!
 //! The header and the slack count as freed. So do the gap before an aligned block, and the bytes
-//! between the cursor and the end of a hole that the heap leaves. The bytes of remote frees do not.
-//! A section with such bytes becomes free only when the whole chunk is empty.
+//! between the cursor and the end of a hole that the heap leaves. The bytes of a remote free count
+//! once the owner has collected them (see `remote`).
+//!
+//! A heap looks for holes in a chunk only once half of the chunk's live blocks were freed since the
+//! last search. So frees need not find out whether they complete a hole.
 #![forbid(unsafe_code)]
 
 use core::cell::Cell;
 use core::ops::Range;
 
+use ephemera_prim::sync::Ordering;
+
 use super::ChunkPtr;
-use super::header::{Chunk, DIVIDED, LISTED, SECTIONS, Sections, WHOLE, WITH_SECTIONS, section_bytes};
-use crate::cursor::GRANULE;
-use crate::geometry::{Geometry, SLACK};
+use super::counts::{SECTIONS, section_bytes};
+use super::header::{Chunk, DIVIDED, LISTED, NEVER, WHOLE};
+use crate::geometry::Geometry;
 use crate::live::LiveCount;
-
-impl Sections {
-    /// Counts granules of a section as freed. Returns whether the section is then free.
-    #[inline]
-    fn add<G: Geometry>(&self, section: usize, granules: usize) -> bool {
-        let freed = self.freed[section].get() + granules as u16;
-        self.freed[section].set(freed);
-        let full = usize::from(freed) == section_bytes::<G>() / GRANULE;
-        if full {
-            self.free.set(self.free.get() | 1 << section);
-        }
-        full
-    }
-
-    /// Returns the first hole, and counts only the header and the slack in it as freed. The result
-    /// is empty if there is no hole.
-    fn take_hole(&self) -> Range<usize> {
-        let free = self.free.get();
-        let start = free.trailing_zeros() as usize;
-        let end = start + (free >> start).trailing_ones() as usize;
-        for section in start..end {
-            self.freed[section].set(match section {
-                0 => (WITH_SECTIONS / GRANULE) as u16,
-                last if last == SECTIONS - 1 => (SLACK / GRANULE) as u16,
-                _ => 0,
-            });
-        }
-        self.free.set(free & free.wrapping_add(1 << start));
-        start..end
-    }
-}
 
 impl ChunkPtr {
     /// Returns whether the chunk is divided. Threads other than the owner may call this method.
@@ -64,15 +37,15 @@ impl ChunkPtr {
         self.state().get() != WHOLE
     }
 
-    /// Divides an empty chunk that was rewound, or restarts an empty divided chunk. All of its
-    /// sections are then free.
-    pub(crate) fn divide(self) {
-        self.sections().free.set((1 << SECTIONS) - 1);
+    /// Divides an empty chunk that was rewound, or restarts an empty divided chunk, and moves the
+    /// second cursor to the start of the chunk. The chunk must become the front, or be the front.
+    pub(crate) fn divide<G: Geometry>(self) {
         self.sections().cursor.taken.set(LiveCount::NONE.word());
         self.back().set(LiveCount::NONE.word());
-        if !self.is_divided() {
-            self.state().set(DIVIDED);
-        }
+        self.remote_counts().reset();
+        self.divided().store(true, Ordering::Relaxed);
+        self.set_state(DIVIDED, NEVER);
+        self.open::<G>(0..SECTIONS);
     }
 
     /// Makes a divided chunk undivided: copies the sum of all allocations to the first cursor. This
@@ -84,58 +57,92 @@ impl ChunkPtr {
         if self.is_divided() {
             self.whole().taken.set(self.sections().cursor.taken.get());
             self.state().set(WHOLE);
+            self.divided().store(false, Ordering::Relaxed);
         }
     }
 
-    /// Counts `room` bytes from `start` on as freed, if all of them are in one section. Returns
-    /// whether this section became free, or `None` if the bytes are in several sections.
+    /// Counts the bytes between two addresses as freed by the calling thread, which is not the
+    /// owner, if the chunk is divided. The caller must then free the bytes remotely. Until it does,
+    /// the chunk is not empty, so the owner neither divides it again nor resets these counts.
     #[inline]
-    pub(crate) fn cover_within_section<G: Geometry>(self, start: usize, room: usize) -> Option<bool> {
-        let offset = start - self.addr();
-        let is_within = offset % section_bytes::<G>() + room <= section_bytes::<G>();
-        let section = offset / section_bytes::<G>() % SECTIONS;
-        is_within.then(|| self.sections().add::<G>(section, room / GRANULE))
-    }
-
-    /// Counts the bytes between two addresses as freed. Returns whether a section became free.
-    pub(crate) fn cover<G: Geometry>(self, addresses: Range<usize>) -> bool {
-        let mut at = addresses.start - self.addr();
-        let (end, mut free) = (addresses.end - self.addr(), false);
-        while at < end {
-            let section = at / section_bytes::<G>();
-            let stop = end.min((section + 1) * section_bytes::<G>());
-            free |= self.sections().add::<G>(section, (stop - at) / GRANULE);
-            at = stop;
+    pub(crate) fn count_remotely<G: Geometry>(self, addresses: Range<usize>) {
+        if self.divided().load(Ordering::Relaxed) && !weakened!("remote_bytes_are_lost") {
+            self.remote_counts().add::<G>(addresses);
         }
-        free
     }
 
-    /// Returns whether a section is free.
-    pub(crate) fn has_hole(self) -> bool {
-        self.sections().free.get() != 0
+    /// Counts the bytes by section that other threads freed since the last call.
+    pub(crate) fn collect_remote(self) {
+        self.remote_counts().collect(&self.sections().freed);
     }
 
-    /// Moves the second cursor to the start of the first hole. The chunk must have a hole.
-    pub(crate) fn open_hole<G: Geometry>(self) {
-        ephemera_prim::invariant!(self.has_hole(), "a chunk without a hole is on the list");
-        let sections = self.sections();
-        let hole = sections.take_hole();
-        sections.cursor.next.set(self.first().max(self.addr() + hole.start * section_bytes::<G>()));
-        sections.cursor.end.set(self.whole().end.get().min(self.addr() + hole.end * section_bytes::<G>()));
+    /// Books the free of the block of `room` bytes at `start` in a divided chunk. `back` is the sum
+    /// of the booked frees with this one.
+    #[inline]
+    pub(crate) fn book_in_section<G: Geometry>(self, back: u64, start: usize, room: usize) -> Booking {
+        if back == self.sections().cursor.taken.get() {
+            return Booking::Emptied;
+        }
+        self.publish_back(back);
+        if self.move_back(start, start + room) {
+            return Booking::Done;
+        }
+        if !self.sections().freed.add_short::<G>(start, room) {
+            return Booking::Uncounted;
+        }
+        if back < self.sections().due.get() { Booking::Done } else { Booking::Due }
     }
 
-    /// Moves the second cursor to the end of its hole, so that no block fits. Returns the addresses
-    /// that the cursor passed over.
+    /// Returns whether enough blocks were freed since the last search for a hole.
+    pub(crate) fn is_due(self) -> bool {
+        self.back().get() >= self.sections().due.get()
+    }
+
+    /// Counts the bytes between two addresses as freed.
+    #[inline]
+    pub(crate) fn cover<G: Geometry>(self, addresses: Range<usize>) {
+        self.sections().freed.add::<G>(addresses);
+    }
+
+    /// Returns the sections of the first hole.
+    #[inline]
+    pub(crate) fn hole<G: Geometry>(self) -> Option<Range<usize>> {
+        self.sections().freed.hole::<G>()
+    }
+
+    /// Moves the second cursor to the start of a hole. Only the header and the slack in it then
+    /// count as freed.
+    pub(crate) fn open<G: Geometry>(self, hole: Range<usize>) {
+        let (sections, base) = (self.sections(), self.addr());
+        let [mut start, mut end] = [hole.start, hole.end].map(|at| base + at * section_bytes::<G>());
+        sections.freed.reset(hole.clone());
+        if hole.start == 0 {
+            self.cover::<G>(start..self.first());
+            start = self.first();
+        }
+        if hole.end == SECTIONS {
+            self.cover::<G>(self.whole().end.get()..end);
+            end = self.whole().end.get();
+        }
+        sections.cursor.next.set(start);
+        sections.cursor.end.set(end);
+    }
+
+    /// Leaves the hole through which the second cursor runs, so that no block fits. Returns the
+    /// addresses between the cursor and the end of the hole.
     pub(crate) fn close(self) -> Range<usize> {
         let cursor = &self.sections().cursor;
-        let (next, end) = (cursor.next.get(), cursor.end.get());
-        cursor.next.set(end);
-        next..end
+        let rest = cursor.next.get()..cursor.end.get();
+        cursor.next.set(0);
+        cursor.end.set(0);
+        rest
     }
 
     /// Moves the second cursor back from `end` to `start` and returns `true`, if it is at `end`.
-    /// The bytes between the two, which the caller freed, then do not count as freed.
-    pub(crate) fn move_back(self, start: usize, end: usize) -> bool {
+    /// The bytes between the two, which the caller freed, then do not count as freed. The cursor of
+    /// a chunk that is not the front is at no address of a block.
+    #[inline]
+    fn move_back(self, start: usize, end: usize) -> bool {
         let next = &self.sections().cursor.next;
         let is_top = next.get() == end && !weakened!("hole_cursor_never_moves_back");
         if is_top {
@@ -144,14 +151,40 @@ impl ChunkPtr {
         is_top
     }
 
+    /// Frees the tail of a block that shrank: moves the second cursor back if it is at the end of
+    /// the tail, and otherwise counts the bytes as freed.
+    #[inline]
+    pub(crate) fn free_tail<G: Geometry>(self, tail: Range<usize>) {
+        if !self.move_back(tail.start, tail.end) {
+            self.cover::<G>(tail);
+        }
+    }
+
+    /// Lets the chunk join the list of chunks with holes once half of its live blocks were freed.
+    /// The chunk must be neither on the list nor the front.
+    pub(crate) fn expect_frees(self) {
+        let (taken, back) = (self.taken(), self.back().get());
+        let half = taken.wrapping_sub(back) / 2;
+        self.set_state(
+            DIVIDED,
+            if weakened!("chunks_expect_no_frees") { NEVER } else { back.wrapping_add(half) },
+        );
+    }
+
     /// Returns whether the chunk is on its heap's list of chunks with holes.
     pub(crate) fn is_listed(self) -> bool {
         self.state().get() == LISTED
     }
 
-    /// Notes whether the chunk, which is divided, is on that list.
+    /// Notes whether the chunk, which is divided, is on that list. If it is not, it joins the list
+    /// again only after [`Self::expect_frees`].
     pub(crate) fn set_listed(self, listed: bool) {
-        self.state().set(if listed { LISTED } else { DIVIDED });
+        self.set_state(if listed { LISTED } else { DIVIDED }, NEVER);
+    }
+
+    fn set_state(self, state: usize, due: u64) {
+        self.state().set(state);
+        self.sections().due.set(due);
     }
 
     /// Returns the links of that list: to the next chunk and the previous one.
@@ -161,15 +194,26 @@ impl ChunkPtr {
     }
 }
 
-#[cfg(test)]
+/// The result of [`ChunkPtr::book_in_section`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Booking {
+    /// The free is booked.
+    Done,
+    /// The free is booked, and the caller must put the chunk on the list of chunks with holes.
+    Due,
+    /// The free is booked, and the caller must count its bytes by section, because they lie in more
+    /// than one or two sections.
+    Uncounted,
+    /// The chunk ran empty, and the free is not booked. The caller must restart or unite the chunk.
+    Emptied,
+}
+
+#[cfg(all(test, not(ephemera_loom)))]
 impl ChunkPtr {
-    /// Checks that no section has more freed bytes than it has bytes, and that the free sections
-    /// are known.
-    pub(crate) fn check_sections<G: Geometry>(self) {
-        for (section, freed) in self.sections().freed.iter().map(Cell::get).map(usize::from).enumerate() {
-            let (full, free) = (section_bytes::<G>() / GRANULE, self.sections().free.get() >> section & 1);
-            assert!(freed <= full, "section {section} has {freed} freed granules");
-            assert_eq!(freed == full, free == 1, "section {section}");
-        }
+    /// Checks that no section has more freed bytes than it has bytes. Returns whether the chunk
+    /// joins the list of chunks with holes after further frees.
+    pub(crate) fn check_sections<G: Geometry>(self) -> bool {
+        self.sections().freed.check::<G>();
+        self.sections().due.get() != NEVER
     }
 }

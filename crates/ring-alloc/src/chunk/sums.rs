@@ -7,17 +7,6 @@ use super::ChunkPtr;
 use crate::cursor::room_of;
 use crate::live::LiveCount;
 
-/// The result of [`ChunkPtr::book_quickly`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Booking {
-    /// The count is booked.
-    Done,
-    /// The chunk, which is undivided, ran empty. The caller must rewind it.
-    Emptied,
-    /// The caller must call [`ChunkPtr::book`].
-    Due,
-}
-
 impl ChunkPtr {
     /// Frees a block of the front, as the chunk's owner. The front is this chunk's first cursor. If
     /// the chunk is then empty, rewinds it, so that short-lived blocks reuse the same cache lines.
@@ -40,23 +29,20 @@ impl ChunkPtr {
         }
     }
 
-    /// Books `given` if the chunk is undivided and does not run empty. Otherwise, books nothing.
+    /// Books `given` if the chunk is undivided and does not run empty. Otherwise, books nothing,
+    /// and returns what the sum of the booked frees would become.
     ///
     /// One comparison suffices, because the first cursor of a divided chunk has the sum 0. The
     /// comparison also fails while only one of the two sums has wrapped around.
     #[inline]
-    #[must_use]
-    pub(crate) fn book_quickly(self, given: LiveCount) -> Booking {
+    pub(crate) fn book_quickly(self, given: LiveCount) -> Result<(), u64> {
         self.touch();
-        let (back, taken) = (self.back().get().wrapping_add(given.word()), self.whole().taken.get());
-        if back < taken {
-            self.publish_back(back);
-            Booking::Done
-        } else if back == taken && taken != LiveCount::NONE.word() {
-            Booking::Emptied
-        } else {
-            Booking::Due
+        let back = self.back().get().wrapping_add(given.word());
+        if back >= self.whole().taken.get() {
+            return Err(back);
         }
+        self.publish_back(back);
+        Ok(())
     }
 
     /// Books `given`: freed blocks, or the bytes that a block lost. Returns whether the chunk ran
@@ -75,7 +61,7 @@ impl ChunkPtr {
     /// Stores the sum of the booked frees, and publishes accesses to the freed memory to a thread
     /// that purges the chunk.
     #[inline]
-    fn publish_back(self, back: u64) {
+    pub(super) fn publish_back(self, back: u64) {
         let weak = weakened!("ring_local_free_relaxed");
         if weak { self.back().set(back) } else { self.back().publish(back) }
     }
@@ -141,7 +127,7 @@ impl ChunkPtr {
             self.whole().next.set(start + room_of(new));
         }
         let bytes = LiveCount::resized(old - new);
-        let emptied = self.book_quickly(bytes) != Booking::Done && self.book(bytes);
+        let emptied = self.book_quickly(bytes).is_err() && self.book(bytes);
         ephemera_prim::invariant!(!emptied, "a chunk ran empty although a block in it was only shrunk");
     }
 }

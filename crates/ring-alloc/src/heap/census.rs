@@ -1,9 +1,9 @@
 //! Decides whether a heap is *sparse*, that is, whether it divides its small chunks (see `holes`).
 //!
 //! A *census* is a pass over the small chunks of a heap. It adds up the chunks with live blocks,
-//! and their live bytes. At its end, the heap becomes sparse if less than a third of the bytes of
-//! these chunks is live, and stops being sparse if more than half is. The census examines [`STEP`]
-//! chunks after each request for a small chunk, so no request takes long.
+//! and their live bytes. At its end, the heap becomes sparse if less than half of the bytes of
+//! these chunks is live, and stops being sparse if more than three quarters are. The census
+//! examines [`STEP`] chunks after each request for a small chunk, so no request takes long.
 
 use core::ptr::{self, NonNull};
 
@@ -55,9 +55,9 @@ pub(super) fn note_requested<E: RingEnv>(env: E) {
 fn end_pass<G: Geometry>(heap: &ChunkHeap) {
     let (chunks, live) = (heap.census.chunks.get(), heap.census.live.get());
     let held = chunks * G::SMALL_CHUNK;
-    if chunks >= least::<G>() && live < held / 3 && !weakened!("heap_is_never_sparse") {
+    if chunks >= least::<G>() && live < held / 2 && !weakened!("heap_is_never_sparse") {
         heap.holes.set_sparse(true);
-    } else if live > held / 2 && !weakened!("dense_heap_stays_sparse") {
+    } else if live > held / 4 * 3 && !weakened!("dense_heap_stays_sparse") {
         heap.holes.set_sparse(false);
     }
 }

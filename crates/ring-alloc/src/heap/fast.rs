@@ -12,7 +12,7 @@ use ephemera_prim::raw::base_addr;
 
 use super::{RingEnv, chunk_behind, chunk_of, holes, large, slow};
 use crate::chunk::ChunkPtr;
-use crate::chunk::sums::Booking;
+use crate::cursor::room_of;
 use crate::geometry::{ChunkClass, Geometry};
 use crate::live::LiveCount;
 
@@ -47,7 +47,7 @@ pub(super) fn allocate_beyond<E: RingEnv>(env: E, layout: Layout) -> Result<NonN
 
 #[inline]
 fn allocate_in<E: RingEnv>(env: E, layout: Layout, class: ChunkClass) -> Result<NonNull<u8>, AllocError> {
-    match holes::bump(env, env.front(class), layout) {
+    match holes::bump::<E::Geometry>(env.front(class), layout) {
         Some(block) => Ok(block),
         None => env.refill(layout, class, Limit::Applies),
     }
@@ -127,19 +127,20 @@ unsafe fn deallocate_other<E: RingEnv>(env: E, block: NonNull<u8>, layout: Layou
 /// `block` is a block of `size` bytes in `chunk` that the caller owned and gives up. The first
 /// cursor of `chunk` is not the front of `env`'s heap. The caller does not use `chunk` afterwards,
 /// because this call may free the chunk.
-#[inline]
+#[inline(always)]
 unsafe fn book<E: RingEnv>(env: E, chunk: ChunkPtr, block: NonNull<u8>, size: usize, class: ChunkClass) {
     let given = LiveCount::block(size);
     if !env.owns(chunk) {
+        let start = block.addr().get();
         // SAFETY: `owns` returned `false`, and the caller gives up the block that `given` counts.
         // The chunk is not freed before this free is booked (H3).
-        return unsafe { env.free_remotely(chunk, given) };
+        return unsafe { holes::free_remotely(env, chunk, given, start..start + room_of(size)) };
     }
-    match chunk.book_quickly(given) {
-        Booking::Done => {}
-        Booking::Emptied => slow::ran_empty(env, chunk, class),
-        // SAFETY: the caller gives up its block in this chunk, which `env` owns and whose first
-        // cursor is not the front.
-        Booking::Due => unsafe { slow::book(env, block, size, class) },
+    let Err(back) = chunk.book_quickly(given) else { return };
+    if class == ChunkClass::Small && chunk.is_divided() {
+        return slow::book_divided(env, chunk, back, (block.addr().get(), room_of(size)));
     }
+    // SAFETY: the caller gives up its block in this chunk, which `env` owns and whose first cursor
+    // is not the front.
+    unsafe { slow::book(env, block, size, class) };
 }

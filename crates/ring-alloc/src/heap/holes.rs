@@ -3,11 +3,11 @@
 //!
 //! A *sparse* heap divides an empty small chunk that becomes its front, unless chunks rest. It
 //! takes a hole before it requests a new chunk. So a long-lived block pins one or two sections of
-//! 4 KiB rather than a chunk of 32 KiB.
+//! 1 KiB, and few others beside them, rather than a chunk of 32 KiB.
 //!
 //! ```text
 //!   divided_front --> the divided chunk whose second cursor is the front, or null
-//!   first --> the chunk that joined the list last <--> ... <--> chunk with holes
+//!   first --> the chunk that joined the list last <--> ... <--> chunk that may have holes
 //! ```
 //!
 //! A free in a divided chunk takes more instructions. A heap therefore stops dividing chunks once a
@@ -27,6 +27,10 @@ use crate::chunk::ChunkPtr;
 use crate::chunk::front::FrontPtr;
 use crate::cursor::GRANULE;
 use crate::geometry::{ChunkClass, Geometry};
+use crate::live::LiveCount;
+
+/// The number of chunks on the list that a heap looks at for one hole.
+const LOOKS: usize = 16;
 
 impl ChunkHeap {
     /// Makes the heap sparse, as if a census had found few live bytes.
@@ -60,49 +64,72 @@ pub(super) fn prepare<E: RingEnv>(env: E, chunk: ChunkPtr, requested: bool) {
 #[inline(never)]
 fn divide<E: RingEnv>(env: E, chunk: ChunkPtr, requested: bool) {
     if requested || note_empty(env.heap()) {
-        chunk.divide();
-        open_hole(env, chunk);
+        chunk.divide::<E::Geometry>();
     }
 }
 
 /// Takes a hole: moves the second cursor of its chunk to its start, and makes the chunk the front.
-/// Returns `None`, usually without a change of the front, if the heap has no hole that it may take.
+/// Prefers another hole of the chunk that is the front. Returns `None`, usually without a change of
+/// the front, if the heap has no hole that it may take.
 ///
 /// A chunk with unbooked remote frees does not become the front, because another thread may be
-/// about to purge it (B3). Such a chunk leaves the list. It joins the list again when its remote
-/// frees are booked, or when another of its sections becomes free. So a call looks at more than one
-/// chunk only if other threads freed blocks of the chunks before it since the heap booked.
+/// about to purge it (B3). Such a chunk leaves the list, and joins it again when its remote frees
+/// are booked.
 #[inline]
 pub(super) fn take<E: RingEnv>(env: E) -> Option<ChunkPtr> {
-    if env.heap().holes.first.get().is_null() { None } else { take_hole(env) }
+    let holes = &env.heap().holes;
+    if holes.divided_front.get().is_null() && holes.first.get().is_null() { None } else { take_hole(env) }
 }
 
 /// Takes a hole as [`take`] does.
 #[inline(never)]
 fn take_hole<E: RingEnv>(env: E) -> Option<ChunkPtr> {
+    let chunk = reopen_front(env).or_else(|| take_listed(env))?;
+    let sparse = &env.heap().holes.sparse;
+    if sparse.get() != 0 {
+        sparse.set((sparse.get() + 1).min(PATIENCE));
+    }
+    Some(chunk)
+}
+
+/// Moves the second cursor of the front to another hole of its chunk, if there is one.
+fn reopen_front<E: RingEnv>(env: E) -> Option<ChunkPtr> {
+    let front = env.heap().divided_front()?;
+    let hole = front.hole::<E::Geometry>()?;
+    front.cover::<E::Geometry>(front.close());
+    front.open::<E::Geometry>(hole);
+    Some(front)
+}
+
+/// Takes a hole of the first chunk on the list that has one. Looks at [`LOOKS`] chunks at most.
+fn take_listed<E: RingEnv>(env: E) -> Option<ChunkPtr> {
     let heap = env.heap();
-    loop {
+    for _ in 0..LOOKS {
         // SAFETY: a chunk on the list is not freed: it is removed when it runs empty (C1).
         let chunk = unsafe { ChunkPtr::from_raw(heap.holes.first.get()) }?;
-        if !chunk.has_unbooked() && enter(env, chunk) {
-            let sparse = &heap.holes.sparse;
-            if sparse.get() != 0 {
-                sparse.set((sparse.get() + 1).min(PATIENCE));
-            }
+        heap.holes.remove(chunk);
+        if chunk.has_unbooked() {
+            continue;
+        }
+        let Some(hole) = chunk.hole::<E::Geometry>() else {
+            chunk.expect_frees();
+            continue;
+        };
+        if enter(env, chunk, hole) {
             return Some(chunk);
         }
-        heap.holes.remove(chunk);
     }
+    None
 }
 
 /// Leaves the hole of the front, if the front is in one. Then moves the second cursor of `chunk` to
-/// the start of its first hole, and makes it the front. Returns `false` if the chunk has remote
-/// frees that are not booked. The full chunk then is the front.
-fn enter<E: RingEnv>(env: E, chunk: ChunkPtr) -> bool {
+/// the start of `hole`, and makes it the front. Returns `false` if the chunk has remote frees that
+/// are not booked. The full chunk then is the front.
+fn enter<E: RingEnv>(env: E, chunk: ChunkPtr, hole: Range<usize>) -> bool {
     if let Some(last) = env.heap().divided_front() {
         leave(env, last);
     }
-    open_hole(env, chunk);
+    chunk.open::<E::Geometry>(hole);
     set_front(env, ChunkClass::Small, Some(chunk));
     // ORDERING: light fence, between the store of the front and the load of the foreign word. Pairs
     // with `heavy` in `purge_chunks`, between the loan of the chunk and the load of the front.
@@ -111,24 +138,47 @@ fn enter<E: RingEnv>(env: E, chunk: ChunkPtr) -> bool {
         return true;
     }
     set_front(env, ChunkClass::Small, None);
-    leave(env, chunk);
+    chunk.cover::<E::Geometry>(chunk.close());
     false
 }
 
-/// After remote frees in a chunk were booked: puts the chunk on the list of chunks with holes again
-/// if it has a hole.
+/// After remote frees in a chunk were booked: counts their bytes by section, if the chunk is
+/// divided. The chunk may then join the list of chunks with holes.
 pub(super) fn note_booked<E: RingEnv>(env: E, chunk: ChunkPtr) {
-    if chunk.is_divided() && chunk.has_hole() && !weakened!("booked_chunks_stay_unlisted") {
-        list(env, chunk);
+    if !chunk.is_divided() {
+        return;
+    }
+    chunk.collect_remote();
+    let is_front = env.heap().divided_front() == Some(chunk);
+    if !is_front && !chunk.is_listed() && !weakened!("booked_chunks_stay_unlisted") {
+        list_if_hole(env, chunk);
     }
 }
 
-/// Moves the second cursor of a chunk with a hole to the start of the hole. Keeps the chunk on the
-/// list of chunks with holes if it has another one.
-fn open_hole<E: RingEnv>(env: E, chunk: ChunkPtr) {
-    chunk.open_hole::<E::Geometry>();
-    if !chunk.has_hole() {
-        env.heap().holes.remove(chunk);
+/// Frees a block, or bytes of one, in a chunk that the owner of `env`'s heap does not own.
+///
+/// # Safety
+/// As for [`RingEnv::free_remotely`]. The block takes up the bytes between the two addresses, or
+/// loses them.
+#[inline(never)]
+pub(super) unsafe fn free_remotely<E: RingEnv>(
+    env: E,
+    chunk: ChunkPtr,
+    given: LiveCount,
+    addresses: Range<usize>,
+) {
+    chunk.count_remotely::<E::Geometry>(addresses);
+    // SAFETY: the caller upholds the callee's contract.
+    unsafe { env.free_remotely(chunk, given) };
+}
+
+/// Searches a divided chunk, which is neither on the list of chunks with holes nor the front. Puts
+/// it on the list if it has a hole, and otherwise lets it join after further frees.
+fn list_if_hole<E: RingEnv>(env: E, chunk: ChunkPtr) {
+    if chunk.hole::<E::Geometry>().is_some() {
+        env.heap().holes.push(chunk);
+    } else {
+        chunk.expect_frees();
     }
 }
 
@@ -139,8 +189,7 @@ pub(super) fn restart<E: RingEnv>(env: E, chunk: ChunkPtr) -> bool {
     if !note_empty(env.heap()) {
         return false;
     }
-    chunk.divide();
-    open_hole(env, chunk);
+    chunk.divide::<E::Geometry>();
     true
 }
 
@@ -157,31 +206,22 @@ pub(super) fn unite(heap: &ChunkHeap, chunk: ChunkPtr) {
 pub(super) fn leave<E: RingEnv>(env: E, chunk: ChunkPtr) {
     let rest = chunk.close();
     if !weakened!("rest_of_a_hole_is_lost") {
-        cover(env, chunk, rest);
+        chunk.cover::<E::Geometry>(rest);
     }
+    list_if_hole(env, chunk);
 }
 
-/// Frees `room` bytes from `start` on in a divided chunk: the room of a block, or the tail of a
-/// block that shrank. If the bytes end at the cursor of the front, moves this cursor back.
-/// Otherwise, counts them as freed. If a section becomes free, puts the chunk on the list of chunks
-/// with holes.
-#[inline]
-pub(super) fn free_room<E: RingEnv>(env: E, chunk: ChunkPtr, start: usize, room: usize) {
-    if env.heap().divided_front() == Some(chunk) && chunk.move_back(start, start + room) {
-        return;
-    }
-    match chunk.cover_within_section::<E::Geometry>(start, room) {
-        Some(false) => {}
-        Some(true) => list(env, chunk),
-        None => cover(env, chunk, start..start + room),
-    }
-}
-
-/// Counts the bytes between two addresses as freed. If a section becomes free, puts the chunk on
-/// the list of chunks with holes.
+/// Puts a divided chunk on the list of chunks with holes, after enough frees for a search.
 #[inline(never)]
-fn cover<E: RingEnv>(env: E, chunk: ChunkPtr, addresses: Range<usize>) {
-    if chunk.cover::<E::Geometry>(addresses) {
+pub(super) fn list<E: RingEnv>(env: E, chunk: ChunkPtr) {
+    env.heap().holes.push(chunk);
+}
+
+/// Counts the bytes of a booked free by section.
+#[inline(never)]
+pub(super) fn count<E: RingEnv>(env: E, chunk: ChunkPtr, addresses: Range<usize>) {
+    chunk.cover::<E::Geometry>(addresses);
+    if chunk.is_due() {
         list(env, chunk);
     }
 }
@@ -189,9 +229,9 @@ fn cover<E: RingEnv>(env: E, chunk: ChunkPtr, addresses: Range<usize>) {
 /// Allocates at the cursor of a front, or of a chunk that becomes the front. The check of the
 /// address takes no load, and its result rarely changes even if alignments vary from call to call.
 #[inline]
-pub(super) fn bump<E: RingEnv>(env: E, front: FrontPtr, layout: Layout) -> Option<NonNull<u8>> {
-    if layout.align() > GRANULE && front.is_second(E::Geometry::SMALL_CHUNK) {
-        return bump_aligned(env, front, layout);
+pub(super) fn bump<G: Geometry>(front: FrontPtr, layout: Layout) -> Option<NonNull<u8>> {
+    if layout.align() > GRANULE && front.is_second(G::SMALL_CHUNK) {
+        return bump_aligned::<G>(front, layout);
     }
     front.bump(layout.size(), layout.align())
 }
@@ -199,24 +239,16 @@ pub(super) fn bump<E: RingEnv>(env: E, front: FrontPtr, layout: Layout) -> Optio
 /// Allocates an aligned block at a second cursor, or in the full chunk, into which no block fits.
 /// Counts the gap before the block as freed.
 #[inline(never)]
-fn bump_aligned<E: RingEnv>(env: E, front: FrontPtr, layout: Layout) -> Option<NonNull<u8>> {
+fn bump_aligned<G: Geometry>(front: FrontPtr, layout: Layout) -> Option<NonNull<u8>> {
     let gap = front.position();
     let block = front.bump(layout.size(), layout.align())?;
     // SAFETY: a block was allocated, so the front is not the full chunk. A first cursor is at the
     // base of its chunk, so only a second cursor has this offset.
     let chunk = unsafe { front.divided_chunk() };
     if !weakened!("gaps_are_lost") {
-        cover(env, chunk, gap..block.addr().get());
+        chunk.cover::<G>(gap..block.addr().get());
     }
     Some(block)
-}
-
-/// Puts a chunk with a hole on the list of chunks with holes, unless it is on the list.
-#[inline(never)]
-fn list<E: RingEnv>(env: E, chunk: ChunkPtr) {
-    if !chunk.is_listed() {
-        env.heap().holes.push(chunk);
-    }
 }
 
 #[cfg(all(test, not(ephemera_loom)))]
@@ -228,17 +260,18 @@ impl ChunkHeap {
         // SAFETY: a chunk on the list is not freed (C1).
         while let Some(chunk) = unsafe { ChunkPtr::from_raw(at) } {
             let [next, before] = chunk.hole_links().map(core::cell::Cell::get);
-            assert!(chunk.is_listed() && chunk.has_hole() && before == prev);
+            assert!(chunk.is_listed() && before == prev);
             (listed, prev, at) = (listed + 1, at, next);
         }
         let mut continues = self.census.next.get().is_null();
         self.for_each(|chunk| {
             continues |= self.census.next.get() == chunk.as_ptr();
             if chunk.is_divided() {
-                chunk.check_sections::<G>();
-                assert_eq!(chunk.is_listed(), chunk.has_hole());
+                let (due, is_front) = (chunk.check_sections::<G>(), self.divided_front() == Some(chunk));
+                let places = [due, chunk.is_listed(), is_front];
+                assert_eq!(places.into_iter().filter(|place| *place).count(), 1, "{places:?}");
                 listed -= usize::from(chunk.is_listed());
-                assert!(!chunk.is_empty() || self.divided_front() == Some(chunk));
+                assert!(!chunk.is_empty() || is_front);
             }
         });
         assert_eq!(listed, 0, "the list has a chunk that the heap does not have");

@@ -5,7 +5,7 @@
 //! the top block of a front that the caller owns, and there is room after it.
 //!
 //! When a block shrinks in the middle of a chunk, its tail stays unused until the chunk runs empty
-//! or the tail's section is free. If the block moved instead, all of its old bytes would stay
+//! or the tail's section is in a hole. If the block moved instead, all of its old bytes would stay
 //! unused until then.
 
 use core::alloc::Layout;
@@ -186,15 +186,15 @@ pub(crate) unsafe fn shrink<E: RingEnv>(
     // SAFETY: the caller gives up the tail of its block. The bytes are not booked yet, so only the
     // caller accesses them.
     unsafe { poison(tail, less) };
+    let [from, to] = [new, old].map(|layout| start + room_of(layout.size()));
     if env.owns(chunk) {
         chunk.shrink(start, old.size(), new.size(), front);
         if !front && chunk.is_divided() && !weakened!("shrunk_tails_are_lost") {
-            let [old, new] = [old, new].map(|layout| room_of(layout.size()));
-            holes::free_room(env, chunk, start + new, old - new);
+            chunk.free_tail::<E::Geometry>(from..to);
         }
     } else {
         // SAFETY: `owns` returned `false`. The count covers the tail, which the caller gives up.
-        unsafe { env.free_remotely(chunk, LiveCount::resized(less)) };
+        unsafe { holes::free_remotely(env, chunk, LiveCount::resized(less), from..to) };
     }
     Ok(chunk.at(start))
 }

@@ -11,8 +11,8 @@ use super::front::set_front;
 use super::list::Wait;
 use super::{ChunkHeap, RingEnv, census, chunk_behind, holes, rest};
 use crate::chunk::purge::discard;
+use crate::chunk::sections::Booking;
 use crate::chunk::{Chunk, ChunkPtr};
-use crate::cursor::room_of;
 use crate::geometry::ChunkClass;
 use crate::live::LiveCount;
 
@@ -42,7 +42,7 @@ pub(crate) fn refill<E: RingEnv>(
             }
             let heap = env.heap();
             // Booking may have emptied the front, which was then rewound.
-            if let Some(block) = holes::bump(env, heap.front(class), layout) {
+            if let Some(block) = holes::bump::<E::Geometry>(heap.front(class), layout) {
                 return Ok(block);
             }
             next(env, class, limit)?
@@ -52,7 +52,7 @@ pub(crate) fn refill<E: RingEnv>(
     // before the chunk becomes the front, because `install` may free the previous front. The
     // backing allocator may then trim this same heap, which would free the new front if it were
     // still empty.
-    let block = holes::bump(env, chunk.current(), layout);
+    let block = holes::bump::<E::Geometry>(chunk.current(), layout);
     install(env, class, chunk);
     block.ok_or(AllocError)
 }
@@ -138,8 +138,8 @@ pub(super) fn make_room<E: RingEnv>(env: E) {
     env.last_resort();
 }
 
-/// Books the free of a block whose chunk may run empty or is divided. Afterwards, the caller must
-/// not use the chunk, because this call may free it.
+/// Books the free of a block whose chunk, which is undivided, may run empty. Afterwards, the caller
+/// must not use the chunk, because this call may free it.
 ///
 /// # Safety
 /// `block` is a block of `size` bytes that the caller owned and gives up, in a chunk of `class`
@@ -150,8 +150,21 @@ pub(super) unsafe fn book<E: RingEnv>(env: E, block: NonNull<u8>, size: usize, c
     let chunk = unsafe { chunk_behind::<E::Geometry>(block, class) };
     if chunk.book(LiveCount::block(size)) {
         ran_empty(env, chunk, class);
-    } else if chunk.is_divided() {
-        holes::free_room(env, chunk, block.addr().get(), room_of(size));
+    }
+}
+
+/// Books the free of a block in a divided chunk. `back` is the sum of the booked frees with this
+/// one. The pair is the address of the block and the number of bytes that it takes up.
+///
+/// This function is not inlined, and ends with each call that it makes, so that neither it nor its
+/// caller saves registers.
+#[inline(never)]
+pub(super) fn book_divided<E: RingEnv>(env: E, chunk: ChunkPtr, back: u64, (start, room): (usize, usize)) {
+    match chunk.book_in_section::<E::Geometry>(back, start, room) {
+        Booking::Done => {}
+        Booking::Due => holes::list(env, chunk),
+        Booking::Uncounted => holes::count(env, chunk, start..start + room),
+        Booking::Emptied => ran_empty(env, chunk, ChunkClass::Small),
     }
 }
 

@@ -5,25 +5,34 @@ use std::vec;
 use std::vec::Vec;
 
 use ephemera_prim::raw::base_addr;
+use ephemera_prim::witness::Witness;
+use loom::sync::Arc;
 use loom::thread;
 
 use super::{Sent, check};
-use crate::geometry::Geometry;
+use crate::chunk::{headers, suit};
+use crate::cursor::room_of;
+use crate::geometry::{Geometry, SLACK};
 use crate::heap::RingEnv;
 
-/// A geometry whose chunks have eight sections of 2 KiB.
+/// A geometry whose chunks have holes of 3 KiB or more.
 #[derive(Debug)]
 struct Divided;
 
 impl Geometry for Divided {
-    const SMALL_MAX: usize = 1_300;
+    const SMALL_MAX: usize = 2_300;
     const SMALL_ALIGN: usize = 8;
-    const SMALL_CHUNK: usize = 16 << 10;
-    const MEDIUM_MAX: usize = 1_300;
+    const SMALL_CHUNK: usize = 32 << 10;
+    const MEDIUM_MAX: usize = 2_300;
     const MEDIUM_ALIGN: usize = 8;
-    const MEDIUM_CHUNK: usize = 16 << 10;
+    const MEDIUM_CHUNK: usize = 32 << 10;
     const RETAIN: usize = 0;
 }
+
+const _: () = assert!(suit::<Divided>(), "chunks can be divided");
+
+/// The number of blocks for which a chunk has room.
+const BLOCKS: usize = (Divided::SMALL_CHUNK - SLACK - headers::<Divided>()[0]) / room_of(Divided::SMALL_MAX);
 
 type Model = super::Model<Divided>;
 type Thread<'w> = super::Thread<'w, Divided>;
@@ -82,6 +91,39 @@ fn loom_chunk_is_purged_while_its_owner_fills_a_hole() {
             mine.push(thread.allocate());
         }
         mine
+    });
+}
+
+/// Two other threads free two blocks of the front, and the owner uses their memory again. The owner
+/// may know that the bytes of the first one are free before it has booked that free.
+#[test]
+fn loom_bytes_of_a_remote_free_are_used_after_the_last_use_by_its_thread() {
+    check(|| {
+        let model = Model::new();
+        let thread = Thread::start(&model);
+        thread.owner().heap().make_sparse();
+        let [first, second] = [(); 2].map(|()| thread.allocate());
+        // Fill the front, which is divided.
+        let mut front: Vec<_> = (2..BLOCKS).map(|_| thread.allocate()).collect();
+        // Stands in for the memory of the first block.
+        let memory = Arc::new(Witness::new());
+        let (used, freed) = (Arc::clone(&memory), first.0.addr().get());
+        let (here, there) = (model.clone(), model.clone());
+        let one = thread::spawn(move || {
+            used.write();
+            here.free_elsewhere(first);
+        });
+        let other = thread::spawn(move || there.free_elsewhere(second));
+        let block = thread.allocate();
+        if block.0.addr().get().abs_diff(freed) < Divided::SMALL_MAX {
+            memory.write();
+        }
+        one.join().unwrap();
+        other.join().unwrap();
+        front.push(block);
+        front.into_iter().for_each(|block| thread.free(block));
+        thread.exit();
+        model.nothing_is_held();
     });
 }
 
