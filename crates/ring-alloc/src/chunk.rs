@@ -168,16 +168,17 @@ impl ChunkPtr {
         unsafe { NonNull::new_unchecked(pointer) }
     }
 
-    /// Returns the address of the third line of the header, as a pointer.
+    /// Returns the address of the third and the fourth line of the header, as a pointer.
     fn sections_ptr(self) -> NonNull<Sections> {
         self.at(self.addr() + size_of::<Chunk>()).cast()
     }
 
-    /// Returns the third line of the header. The chunk must be divided, or about to be divided.
+    /// Returns the third and the fourth line of the header. The chunk must be divided, or about to
+    /// be divided.
     #[inline]
     fn sections(&self) -> &Sections {
         let sections = self.sections_ptr().as_ptr();
-        // SAFETY: only chunks with a third line are divided, and the chunk is not freed while the
+        // SAFETY: only chunks with these lines are divided, and the chunk is not freed while the
         // pointer is used (C1). Apart from models, only the owner calls this method.
         unsafe { &*sections }
     }

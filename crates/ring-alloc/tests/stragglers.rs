@@ -16,7 +16,7 @@ use ephemera_testkit::SplitMix;
 use ephemera_testkit::suite::take_turn;
 use ring_alloc::{OneRingAlloc, RingAlloc, Stats};
 
-/// The number of live blocks that are no stragglers.
+/// The number of live blocks that are not stragglers.
 const WINDOW: usize = 4_096;
 /// A straggler lives this many times longer than the other blocks.
 const LONGER: usize = 100;

@@ -22,17 +22,17 @@ impl FreedCounts {
         Self([const { Cell::new(0) }; SECTIONS])
     }
 
-    /// Counts no byte of these sections as freed.
+    /// Sets the counts of these sections to zero.
     pub(super) fn reset(&self, sections: Range<usize>) {
         self.0[sections].iter().for_each(|freed| freed.set(0));
     }
 
-    /// Counts `room` bytes from `start` on, an address in the chunk, as freed, and returns `true`,
-    /// if they end before the end of the section after the first one. Otherwise, returns `false`
-    /// without a change.
+    /// If the `room` bytes from `start` on, an address in the chunk, end before the end of their
+    /// second section, counts them as freed and returns `true`. Otherwise, returns `false` without
+    /// a change.
     ///
     /// Whether a block lies in one section or in two is hard to predict, so this code does not
-    /// branch on it. It adds zero to the first section if all bytes lie in the second one.
+    /// branch on it. If all bytes lie in one section, one of the two additions adds zero.
     #[inline]
     pub(super) fn add_short<G: Geometry>(&self, start: usize, room: usize) -> bool {
         let end = start + room;
@@ -60,7 +60,8 @@ impl FreedCounts {
         }
     }
 
-    /// Counts bytes as freed that lie in the section of `address`, or no bytes.
+    /// Counts `bytes` bytes in the section of `address` as freed. If `bytes` is 0, `address` may be
+    /// the end of the chunk.
     #[inline]
     fn add_within<G: Geometry>(&self, address: usize, bytes: usize) {
         self.add_to(address / section_bytes::<G>() % SECTIONS, bytes / GRANULE);

@@ -151,7 +151,8 @@ impl BumpCursor {
     }
 }
 
-/// The `due` sum of a chunk that does not join the list, because it is on the list or the front.
+/// The value of `due` while no free of the owner lists the chunk: it is listed, is the front, or
+/// has remote frees that are not booked.
 pub(super) const NEVER: u64 = u64::MAX;
 
 /// The state of an undivided chunk.

@@ -1,11 +1,11 @@
-//! Defines [`RemoteCounts`], through which other threads tell the owner of a divided chunk which
-//! bytes they freed.
+//! Defines [`RemoteCounts`], through which other threads tell the owner of a divided chunk how many
+//! bytes of each section they freed.
 //!
 //! The foreign word counts remote frees for the chunk as a whole. A remote free in a divided chunk
 //! first counts its bytes by section here, and then adds to the foreign word. After the owner has
 //! booked a foreign word, it collects these counts. The owner may also collect the count of a free
-//! whose foreign word it has not booked yet. The bytes are then used again while the block still
-//! counts as live, so the chunk does not run empty before that free is booked.
+//! that it has not booked yet. It may then reuse the bytes while the block still counts as live, so
+//! the chunk does not run empty before that free is booked.
 #![forbid(unsafe_code)]
 
 use core::ops::Range;
@@ -23,8 +23,8 @@ ordering!(count_order = Release, Relaxed if "remote_count_relaxed");
 // after the last accesses of the threads that freed them.
 ordering!(collect_order = Acquire, Relaxed if "remote_collect_relaxed");
 
-/// The freed granules of each section that the owner has not collected: a byte for each section. A
-/// byte does not overflow, because a section has at most 128 granules.
+/// The number of freed granules of each section that the owner has not collected, in one byte each.
+/// A byte does not overflow, because a section has at most 128 granules.
 #[derive(Debug)]
 pub(super) struct RemoteCounts([AtomicU64; SECTIONS / 8]);
 

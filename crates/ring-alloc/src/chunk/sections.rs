@@ -15,8 +15,10 @@
 //! between the cursor and the end of a hole that the heap leaves. The bytes of a remote free count
 //! once the owner has collected them (see `remote`).
 //!
-//! A heap looks for holes in a chunk only once half of the chunk's live blocks were freed since the
-//! last search. So frees need not find out whether they complete a hole.
+//! A heap searches a chunk for holes when it needs one, when it leaves the chunk, and after it
+//! booked remote frees in the chunk. If a search finds none, the chunk joins the list of chunks
+//! with holes once half of the blocks that are live then were freed. So frees need not find out
+//! whether they complete a hole.
 #![forbid(unsafe_code)]
 
 use core::cell::Cell;
@@ -37,8 +39,9 @@ impl ChunkPtr {
         self.state().get() != WHOLE
     }
 
-    /// Divides an empty chunk that was rewound, or restarts an empty divided chunk, and moves the
-    /// second cursor to the start of the chunk. The chunk must become the front, or be the front.
+    /// Divides an empty chunk that was rewound, or divides an empty divided chunk again, and moves
+    /// the second cursor to the start of the chunk. The chunk must become the front, or be the
+    /// front.
     pub(crate) fn divide<G: Geometry>(self) {
         self.sections().cursor.taken.set(LiveCount::NONE.word());
         self.back().set(LiveCount::NONE.word());
@@ -71,7 +74,7 @@ impl ChunkPtr {
         }
     }
 
-    /// Counts the bytes by section that other threads freed since the last call.
+    /// Adds the bytes that other threads freed since the last call to the counts of the sections.
     pub(crate) fn collect_remote(self) {
         self.remote_counts().collect(&self.sections().freed);
     }
@@ -139,8 +142,8 @@ impl ChunkPtr {
     }
 
     /// Moves the second cursor back from `end` to `start` and returns `true`, if it is at `end`.
-    /// The bytes between the two, which the caller freed, then do not count as freed. The cursor of
-    /// a chunk that is not the front is at no address of a block.
+    /// The bytes between the two, which the caller freed, then do not count as freed. In a chunk
+    /// that is not the front, the cursor is 0 (see `close`), so no block ends there.
     #[inline]
     fn move_back(self, start: usize, end: usize) -> bool {
         let next = &self.sections().cursor.next;
@@ -176,8 +179,8 @@ impl ChunkPtr {
         self.state().get() == LISTED
     }
 
-    /// Notes whether the chunk, which is divided, is on that list. If it is not, it joins the list
-    /// again only after [`Self::expect_frees`].
+    /// Notes whether the divided chunk is on its heap's list of chunks with holes. If it is not, no
+    /// free lists it before [`Self::expect_frees`] was called.
     pub(crate) fn set_listed(self, listed: bool) {
         self.set_state(if listed { LISTED } else { DIVIDED }, NEVER);
     }
@@ -187,7 +190,7 @@ impl ChunkPtr {
         self.sections().due.set(due);
     }
 
-    /// Returns the links of that list: to the next chunk and the previous one.
+    /// Returns the chunk's links in the list of chunks with holes: next and previous.
     pub(crate) fn hole_links(&self) -> [&Cell<*mut Chunk>; 2] {
         let sections = self.sections();
         [&sections.next, &sections.prev]
@@ -201,10 +204,11 @@ pub(crate) enum Booking {
     Done,
     /// The free is booked, and the caller must put the chunk on the list of chunks with holes.
     Due,
-    /// The free is booked, and the caller must count its bytes by section, because they lie in more
-    /// than one or two sections.
+    /// The free is booked, and the caller must count its bytes by section, because the block
+    /// reaches the end of its second section.
     Uncounted,
-    /// The chunk ran empty, and the free is not booked. The caller must restart or unite the chunk.
+    /// The chunk ran empty, and the free is not booked. The caller must divide the chunk
+    /// again or unite it.
     Emptied,
 }
 

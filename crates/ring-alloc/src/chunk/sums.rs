@@ -29,11 +29,11 @@ impl ChunkPtr {
         }
     }
 
-    /// Books `given` if the chunk is undivided and does not run empty. Otherwise, books nothing,
-    /// and returns what the sum of the booked frees would become.
+    /// Books `given` if one comparison shows that the chunk is undivided and does not run empty.
+    /// Otherwise, books nothing, and returns the sum of the booked frees that includes `given`.
     ///
-    /// One comparison suffices, because the first cursor of a divided chunk has the sum 0. The
-    /// comparison also fails while only one of the two sums has wrapped around.
+    /// The comparison fails for every divided chunk, because its first cursor has the sum 0. It
+    /// also fails while only one of the two sums has wrapped around.
     #[inline]
     pub(crate) fn book_quickly(self, given: LiveCount) -> Result<(), u64> {
         self.touch();

@@ -1,7 +1,7 @@
 //! Decides whether a heap is *sparse*, that is, whether it divides its small chunks (see `holes`).
 //!
-//! A *census* is a pass over the small chunks of a heap. It adds up the chunks with live blocks,
-//! and their live bytes. At its end, the heap becomes sparse if less than half of the bytes of
+//! A *census* is a pass over the small chunks of a heap. It counts the chunks with live blocks, and
+//! adds up their live bytes. At its end, the heap becomes sparse if less than half of the bytes of
 //! these chunks is live, and stops being sparse if more than three quarters are. The census
 //! examines [`STEP`] chunks after each request for a small chunk, so no request takes long.
 
@@ -62,8 +62,8 @@ fn end_pass<G: Geometry>(heap: &ChunkHeap) {
     }
 }
 
-/// Notes that a small chunk is about to leave the list of all chunks and be freed. A heap with few
-/// chunks is not sparse.
+/// Notes that a small chunk is about to leave the list of all chunks and be freed. If few
+/// chunks are left, the heap stops being sparse.
 pub(super) fn note_removed<E: RingEnv>(env: E, chunk: ChunkPtr) {
     let heap = env.heap();
     if heap.census.next.get() == chunk.as_ptr() && !weakened!("census_keeps_a_freed_chunk") {

@@ -67,8 +67,9 @@ pub(crate) unsafe fn deallocate<E: RingEnv>(env: E, block: NonNull<u8>, layout: 
         // SAFETY: the caller's block is live, and its layout is not small.
         return unsafe { deallocate_other(env, block, layout) };
     }
-    // SAFETY: the caller gives up its block of this layout, and the chunk is not reused before the
-    // free is booked (H3), so only the caller accesses these bytes.
+    // SAFETY: the caller gives up its block of this layout. The bytes are neither counted nor
+    // booked as freed yet, and are not reused before that (H3, S2), so only the caller accesses
+    // them.
     unsafe { poison(block, layout.size()) };
     let front = env.front(ChunkClass::Small);
     if base_addr(block, E::Geometry::SMALL_CHUNK) == front.addr() {
@@ -109,8 +110,8 @@ unsafe fn deallocate_other<E: RingEnv>(env: E, block: NonNull<u8>, layout: Layou
     };
     // SAFETY: the caller's live block is of this class and geometry.
     let (chunk, front) = unsafe { chunk_of(env, block, class) };
-    // SAFETY: the caller gives up its block of this layout, and the chunk is not reused before the
-    // free is booked (H3), so only the caller accesses these bytes.
+    // SAFETY: the caller gives up its block of this layout. The free is not booked yet, and the
+    // bytes are not reused before that (H3), so only the caller accesses them.
     unsafe { poison(block, layout.size()) };
     if front {
         chunk.free_front(block.addr().get(), layout.size());

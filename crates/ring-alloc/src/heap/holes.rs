@@ -2,8 +2,8 @@
 //! blocks pin (see `chunk/sections.rs`).
 //!
 //! A *sparse* heap divides an empty small chunk that becomes its front, unless chunks rest. It
-//! takes a hole before it requests a new chunk. So a long-lived block pins one or two sections of
-//! 1 KiB, and few others beside them, rather than a chunk of 32 KiB.
+//! takes a hole before it requests a new chunk. So a long-lived block pins the sections of 1 KiB in
+//! which it lies, at most three, and few free ones beside them, rather than a chunk of 32 KiB.
 //!
 //! ```text
 //!   divided_front --> the divided chunk whose second cursor is the front, or null
@@ -40,8 +40,8 @@ impl ChunkHeap {
     }
 }
 
-/// Notes that the heap continues in an empty chunk that it had, not in a hole. Returns whether the
-/// heap is still sparse.
+/// Notes that the heap continues in an empty chunk that it already had, not in a hole or a new
+/// chunk. Returns whether the heap is still sparse.
 fn note_empty(heap: &ChunkHeap) -> bool {
     let sparse = &heap.holes.sparse;
     if !weakened!("sparse_heap_stays_sparse") {
@@ -68,13 +68,13 @@ fn divide<E: RingEnv>(env: E, chunk: ChunkPtr, requested: bool) {
     }
 }
 
-/// Takes a hole: moves the second cursor of its chunk to its start, and makes the chunk the front.
+/// Takes a hole: moves the second cursor of a chunk to the start of a hole, and makes it the front.
 /// Prefers another hole of the chunk that is the front. Returns `None`, usually without a change of
 /// the front, if the heap has no hole that it may take.
 ///
 /// A chunk with unbooked remote frees does not become the front, because another thread may be
-/// about to purge it (B3). Such a chunk leaves the list, and joins it again when its remote frees
-/// are booked.
+/// about to purge it (B3). Such a chunk leaves the list. Once its remote frees are booked, the heap
+/// searches it again.
 #[inline]
 pub(super) fn take<E: RingEnv>(env: E) -> Option<ChunkPtr> {
     let holes = &env.heap().holes;
@@ -142,8 +142,8 @@ fn enter<E: RingEnv>(env: E, chunk: ChunkPtr, hole: Range<usize>) -> bool {
     false
 }
 
-/// After remote frees in a chunk were booked: counts their bytes by section, if the chunk is
-/// divided. The chunk may then join the list of chunks with holes.
+/// Collects the bytes of remote frees by section if the chunk is divided, after these frees were
+/// booked. Then searches the chunk, unless it is the front or on the list of chunks with holes.
 pub(super) fn note_booked<E: RingEnv>(env: E, chunk: ChunkPtr) {
     if !chunk.is_divided() {
         return;
@@ -185,7 +185,7 @@ fn list_if_hole<E: RingEnv>(env: E, chunk: ChunkPtr) {
 /// Restarts the divided front, which ran empty: its second cursor runs through the whole chunk
 /// again. Returns `false` if the caller must unite its sections instead, because the heap is not
 /// sparse.
-pub(super) fn restart<E: RingEnv>(env: E, chunk: ChunkPtr) -> bool {
+pub(super) fn divide_again<E: RingEnv>(env: E, chunk: ChunkPtr) -> bool {
     if !note_empty(env.heap()) {
         return false;
     }
@@ -201,7 +201,8 @@ pub(super) fn unite(heap: &ChunkHeap, chunk: ChunkPtr) {
 }
 
 /// Leaves the hole of `chunk`, whose second cursor is or was the front: counts the bytes after the
-/// cursor as freed. No further block then fits into the hole.
+/// cursor as freed. No further block then fits into the hole. Puts the chunk on the list of chunks
+/// with holes if it has a hole.
 #[inline(never)]
 pub(super) fn leave<E: RingEnv>(env: E, chunk: ChunkPtr) {
     let rest = chunk.close();
@@ -211,13 +212,13 @@ pub(super) fn leave<E: RingEnv>(env: E, chunk: ChunkPtr) {
     list_if_hole(env, chunk);
 }
 
-/// Puts a divided chunk on the list of chunks with holes, after enough frees for a search.
+/// Puts a divided chunk whose `due` sum was reached on the list of chunks with holes.
 #[inline(never)]
 pub(super) fn list<E: RingEnv>(env: E, chunk: ChunkPtr) {
     env.heap().holes.push(chunk);
 }
 
-/// Counts the bytes of a booked free by section.
+/// Counts the bytes of a booked free by section, and lists the chunk if its `due` sum was reached.
 #[inline(never)]
 pub(super) fn count<E: RingEnv>(env: E, chunk: ChunkPtr, addresses: Range<usize>) {
     chunk.cover::<E::Geometry>(addresses);
@@ -226,8 +227,9 @@ pub(super) fn count<E: RingEnv>(env: E, chunk: ChunkPtr, addresses: Range<usize>
     }
 }
 
-/// Allocates at the cursor of a front, or of a chunk that becomes the front. The check of the
-/// address takes no load, and its result rarely changes even if alignments vary from call to call.
+/// Allocates at the cursor of a front, or of a chunk that becomes the front. At a second cursor, an
+/// aligned block takes a function of its own, which counts the gap before the block. The test for a
+/// second cursor takes no load, and its result rarely changes from call to call.
 #[inline]
 pub(super) fn bump<G: Geometry>(front: FrontPtr, layout: Layout) -> Option<NonNull<u8>> {
     if layout.align() > GRANULE && front.is_second(G::SMALL_CHUNK) {

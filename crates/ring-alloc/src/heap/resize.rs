@@ -74,8 +74,9 @@ pub(crate) unsafe fn grow_zeroed<E: RingEnv>(
     Ok(grown)
 }
 
-/// Grows `block` in place if it is the top block of the front. Returns `None`, and leaves the block
-/// unchanged, if it is not, if there is no room after it, or if [`same_class`] returns `None`.
+/// Grows `block` in place if the front is the first cursor of its chunk and `block` is the top
+/// block. Returns `None`, and leaves the block unchanged, if not, if there is no room after it, or
+/// if [`same_class`] returns `None`.
 ///
 /// # Safety
 /// `block` is a live block of layout `old` from the allocator of `env`, and `new` is not smaller.
@@ -102,10 +103,10 @@ fn same_class<E: RingEnv>(block: NonNull<u8>, old: Layout, new: Layout) -> Optio
     (aligned && ChunkClass::of::<E::Geometry>(new) == Some(class)).then_some(class)
 }
 
-/// Grows a block that [`grow_in_place`] left unchanged. A block in a chunk stays in place if its
-/// size and class do not change and its address fits the new alignment. If both layouts are large,
-/// the backing allocator's own method grows the block. Any other block moves. The new bytes are
-/// zero if `zeroed`.
+/// Grows a block that [`grow_in_place`] left unchanged. The block stays in place if [`same_class`]
+/// returns its class, and either its size does not change or [`grow_in_hole`] grows it. If both
+/// layouts are large, the backing allocator's own method grows the block. Any other block moves.
+/// The new bytes are zero if `zeroed`.
 ///
 /// # Safety
 /// `block` is a live block of layout `old` from the allocator of `env`, and `new` is not smaller.
@@ -183,8 +184,8 @@ pub(crate) unsafe fn shrink<E: RingEnv>(
     let start = block.addr().get();
     // SAFETY: the block has more than `new.size()` bytes.
     let tail = unsafe { block.add(new.size()) };
-    // SAFETY: the caller gives up the tail of its block. The bytes are not booked yet, so only the
-    // caller accesses them.
+    // SAFETY: the caller gives up the tail of its block. The bytes are neither counted nor booked
+    // as freed yet, so only the caller accesses them.
     unsafe { poison(tail, less) };
     let [from, to] = [new, old].map(|layout| start + room_of(layout.size()));
     if env.owns(chunk) {

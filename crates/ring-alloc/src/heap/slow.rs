@@ -48,10 +48,10 @@ pub(crate) fn refill<E: RingEnv>(
             next(env, class, limit)?
         }
     };
-    // The check of the geometry ensures that the largest block fits into an empty chunk. Allocate
-    // before the chunk becomes the front, because `install` may free the previous front. The
-    // backing allocator may then trim this same heap, which would free the new front if it were
-    // still empty.
+    // The largest block of the class fits into an empty chunk (`geometry::check`), and every small
+    // block into a hole (`suit`). Allocate before the chunk becomes the front, because `install`
+    // may free the previous front. The backing allocator may then trim this same heap, which would
+    // free the new front if it were still empty.
     let block = holes::bump::<E::Geometry>(chunk.current(), layout);
     install(env, class, chunk);
     block.ok_or(AllocError)
@@ -156,8 +156,8 @@ pub(super) unsafe fn book<E: RingEnv>(env: E, block: NonNull<u8>, size: usize, c
 /// Books the free of a block in a divided chunk. `back` is the sum of the booked frees with this
 /// one. The pair is the address of the block and the number of bytes that it takes up.
 ///
-/// This function is not inlined, and ends with each call that it makes, so that neither it nor its
-/// caller saves registers.
+/// This function is not inlined and makes only tail calls, so that neither it nor its caller saves
+/// registers.
 #[inline(never)]
 pub(super) fn book_divided<E: RingEnv>(env: E, chunk: ChunkPtr, back: u64, (start, room): (usize, usize)) {
     match chunk.book_in_section::<E::Geometry>(back, start, room) {
@@ -175,7 +175,7 @@ pub(super) fn book_divided<E: RingEnv>(env: E, chunk: ChunkPtr, back: u64, (star
 #[inline(never)]
 pub(super) fn ran_empty<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass) {
     let is_front = env.heap().divided_front() == Some(chunk);
-    if is_front && holes::restart(env, chunk) {
+    if is_front && holes::divide_again(env, chunk) {
         return;
     }
     holes::unite(env.heap(), chunk);
@@ -259,7 +259,8 @@ pub(crate) fn free_empties<E: RingEnv>(env: E) {
 }
 
 /// Books `given`, the foreign word of a chunk that came out of the inbox. Returns `false` if the
-/// chunk ran empty: this function has then rewound or freed it. Otherwise, returns `true`.
+/// chunk ran empty: this function has then rewound it, divided it again or freed it. Otherwise,
+/// returns `true`.
 pub(crate) fn book_foreign<E: RingEnv>(env: E, chunk: ChunkPtr, given: u64) -> bool {
     if !chunk.book_word(given) {
         holes::note_booked(env, chunk);

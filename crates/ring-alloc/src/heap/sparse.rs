@@ -18,8 +18,8 @@ pub(super) struct Holes {
     pub(super) divided_front: OwnerPtr<Chunk>,
     pub(super) first: OwnerPtr<Chunk>,
     /// Positive while the heap is sparse. Each hole that the heap takes adds one, up to
-    /// [`PATIENCE`]. Each empty chunk in which it continues subtracts one, even if that chunk was
-    /// the front already.
+    /// [`PATIENCE`]. Each empty chunk that the heap already had and continues in subtracts one,
+    /// even the front.
     pub(super) sparse: OwnerUsize,
 }
 

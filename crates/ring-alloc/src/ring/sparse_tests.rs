@@ -35,7 +35,7 @@ fn sparse() -> (Ring, Vec<Block>) {
     sparse_within(usize::MAX)
 }
 
-/// Returns the same with a limit.
+/// Returns what [`sparse`] returns, for a ring with this limit.
 fn sparse_within(limit: usize) -> (Ring, Vec<Block>) {
     let ring: Ring = RingAlloc::builder().geometry::<Divided>().limit(limit).build();
     let mut kept = Vec::new();
@@ -161,7 +161,7 @@ fn refused_request_keeps_the_room_of_the_front() {
     let (large, small) = (Layout::new::<[u64; 25]>(), Layout::new::<u64>());
     let blocks = (0..).map_while(|_| ring.allocate(large).ok()).collect::<Vec<_>>();
     assert!(divided_front(&ring).is_some());
-    // Blocks of 200 bytes leave at least 24 bytes of a section.
+    // The hole has no room for 200 bytes, so fewer than 25 small blocks fit into it.
     let more = (0..).map_while(|_| ring.allocate(small).ok()).collect::<Vec<_>>();
     assert!((3..25).contains(&more.len()), "{} small blocks", more.len());
     let all = blocks.iter().map(|block| (block, large)).chain(more.iter().map(|block| (block, small)));

@@ -3,8 +3,8 @@
 
 use super::Geometry;
 
-/// Chunks of 8 KiB whose sections of 1 KiB have room for each small block. A heap keeps no empty
-/// chunks, so it is sparse from four chunks on.
+/// Chunks of 8 KiB with sections of 256 bytes. Every small block fits into a hole of three
+/// sections. A heap keeps no empty chunks, so it is sparse from four chunks on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Divided;
 

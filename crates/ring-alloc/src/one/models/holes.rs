@@ -1,5 +1,5 @@
-//! Models of divided chunks: the owner takes a hole of a chunk while another thread frees the
-//! chunk's last block and purges the chunk.
+//! Models of divided chunks: a purge while the owner takes a hole, the reuse of remotely freed
+//! bytes, and the abandonment of a divided chunk.
 
 use std::vec;
 use std::vec::Vec;
@@ -95,7 +95,7 @@ fn loom_chunk_is_purged_while_its_owner_fills_a_hole() {
 }
 
 /// Two other threads free two blocks of the front, and the owner uses their memory again. The owner
-/// may know that the bytes of the first one are free before it has booked that free.
+/// may collect the bytes of the first free before it has booked that free.
 #[test]
 fn loom_bytes_of_a_remote_free_are_used_after_the_last_use_by_its_thread() {
     check(|| {
