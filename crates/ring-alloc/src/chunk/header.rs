@@ -153,7 +153,7 @@ impl BumpCursor {
 
 /// The value of `due` while no free of the owner lists the chunk: it is listed, is the front, or
 /// has remote frees that are not booked.
-pub(super) const NEVER: u64 = u64::MAX;
+pub(super) const NEVER: usize = 0;
 
 /// The state of an undivided chunk.
 pub(super) const WHOLE: usize = 0;
@@ -168,8 +168,9 @@ pub(super) const LISTED: usize = 2;
 #[repr(C, align(64))]
 pub(super) struct Sections {
     pub(super) cursor: BumpCursor,
-    /// The sum of booked frees at which the chunk joins the heap's list of chunks with holes.
-    pub(super) due: Cell<u64>,
+    /// The chunk joins the heap's list of chunks with holes once it has no more than this number of
+    /// live bytes.
+    pub(super) due: Cell<usize>,
     pub(super) freed: FreedCounts,
     /// The links of that list.
     pub(super) next: Cell<*mut Chunk>,

@@ -17,7 +17,7 @@
 //!
 //! A heap searches a chunk for holes when it needs one, when it leaves the chunk, and after it
 //! booked remote frees in the chunk. If a search finds none, the chunk joins the list of chunks
-//! with holes once half of the blocks that are live then were freed. So frees need not find out
+//! with holes once half of the bytes that are live then were freed. So frees need not find out
 //! whether they complete a hole.
 #![forbid(unsafe_code)]
 
@@ -83,7 +83,8 @@ impl ChunkPtr {
     /// of the booked frees with this one.
     #[inline]
     pub(crate) fn book_in_section<G: Geometry>(self, back: u64, start: usize, room: usize) -> Booking {
-        if back == self.sections().cursor.taken.get() {
+        let taken = self.sections().cursor.taken.get();
+        if back == taken {
             return Booking::Emptied;
         }
         self.publish_back(back);
@@ -93,12 +94,21 @@ impl ChunkPtr {
         if !self.sections().freed.add_short::<G>(start, room) {
             return Booking::Uncounted;
         }
-        if back < self.sections().due.get() { Booking::Done } else { Booking::Due }
+        if self.is_due(taken, back) { Booking::Due } else { Booking::Done }
     }
 
-    /// Returns whether enough blocks were freed since the last search for a hole.
-    pub(crate) fn is_due(self) -> bool {
-        self.back().get() >= self.sections().due.get()
+    /// Returns whether the chunk, which has these sums and a live block, is to join the list of
+    /// chunks with holes. A live block has a byte, so no chunk does if `due` is [`NEVER`].
+    #[inline]
+    fn is_due(self, taken: u64, back: u64) -> bool {
+        LiveCount::from_word(taken.wrapping_sub(back)).bytes() <= self.sections().due.get()
+    }
+
+    /// Counts the bytes between two addresses, whose free is booked, as freed. Returns whether the
+    /// chunk is to join the list of chunks with holes.
+    pub(crate) fn count<G: Geometry>(self, addresses: Range<usize>) -> bool {
+        self.cover::<G>(addresses);
+        self.is_due(self.taken(), self.back().get())
     }
 
     /// Counts the bytes between two addresses as freed.
@@ -163,15 +173,11 @@ impl ChunkPtr {
         }
     }
 
-    /// Lets the chunk join the list of chunks with holes once half of its live blocks were freed.
+    /// Lets the chunk join the list of chunks with holes once half of its live bytes were freed.
     /// The chunk must be neither on the list nor the front.
     pub(crate) fn expect_frees(self) {
-        let (taken, back) = (self.taken(), self.back().get());
-        let half = taken.wrapping_sub(back) / 2;
-        self.set_state(
-            DIVIDED,
-            if weakened!("chunks_expect_no_frees") { NEVER } else { back.wrapping_add(half) },
-        );
+        let live = LiveCount::from_word(self.taken().wrapping_sub(self.back().get()));
+        self.set_state(DIVIDED, if weakened!("chunks_expect_no_frees") { NEVER } else { live.bytes() / 2 });
     }
 
     /// Returns whether the chunk is on its heap's list of chunks with holes.
@@ -185,7 +191,7 @@ impl ChunkPtr {
         self.set_state(if listed { LISTED } else { DIVIDED }, NEVER);
     }
 
-    fn set_state(self, state: usize, due: u64) {
+    fn set_state(self, state: usize, due: usize) {
         self.state().set(state);
         self.sections().due.set(due);
     }

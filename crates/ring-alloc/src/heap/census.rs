@@ -17,7 +17,7 @@ const STEP: usize = 16;
 /// Returns the number of small chunks with live blocks that a heap needs to become sparse: 64, or
 /// 2 MiB, in the default geometry.
 const fn least<G: Geometry>() -> usize {
-    if G::RETAIN == 0 { 4 } else { 16 * G::RETAIN }
+    if G::RETAIN == 0 { 4 } else { G::RETAIN.saturating_mul(16) }
 }
 
 /// Continues the census after a request for a small chunk.

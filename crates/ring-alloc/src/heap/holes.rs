@@ -212,17 +212,16 @@ pub(super) fn leave<E: RingEnv>(env: E, chunk: ChunkPtr) {
     list_if_hole(env, chunk);
 }
 
-/// Puts a divided chunk whose `due` sum was reached on the list of chunks with holes.
+/// Puts a divided chunk of which enough was freed on the list of chunks with holes.
 #[inline(never)]
 pub(super) fn list<E: RingEnv>(env: E, chunk: ChunkPtr) {
     env.heap().holes.push(chunk);
 }
 
-/// Counts the bytes of a booked free by section, and lists the chunk if its `due` sum was reached.
+/// Counts the bytes of a booked free by section, and lists the chunk if enough of it was freed.
 #[inline(never)]
 pub(super) fn count<E: RingEnv>(env: E, chunk: ChunkPtr, addresses: Range<usize>) {
-    chunk.cover::<E::Geometry>(addresses);
-    if chunk.is_due() {
+    if chunk.count::<E::Geometry>(addresses) {
         list(env, chunk);
     }
 }

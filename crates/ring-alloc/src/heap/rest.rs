@@ -24,7 +24,7 @@ pub(super) fn ends<E: RingEnv>(env: E) -> bool {
 /// blocks. `given` counts the blocks that the booking freed (a complete countdown exceeds every
 /// count), and `taken` all blocks since the chunk's last rewind.
 pub(super) fn note_emptied<E: RingEnv>(env: E, [given, taken]: [LiveCount; 2]) {
-    if 2 * given.blocks() >= taken.blocks() {
+    if given.word() >= taken.word() / 2 {
         env.heap().rest.note_freed(1);
     }
 }

@@ -114,6 +114,20 @@ fn front_returns_to_a_chunk_once_half_of_its_blocks_were_freed() {
 }
 
 #[test]
+fn long_lived_blocks_that_are_many_and_small_keep_few_chunks() {
+    let (ring, _kept) = sparse();
+    let mut small = Vec::new();
+    let before = ring.stats().small.chunks;
+    for _ in 0..60 {
+        let large: Vec<_> = (0..30).map(|_| block(&ring)).collect();
+        small.extend((0..60).map(|_| Box::new_in(7_u64, ring.clone())));
+        drop(large);
+    }
+    // The large blocks of all rounds would fill 48 chunks, and the small ones take four.
+    assert!(ring.stats().small.chunks < before + 14, "{} more chunks", ring.stats().small.chunks - before);
+}
+
+#[test]
 fn tail_of_a_block_that_shrank_counts_as_freed() {
     let (ring, _kept) = sparse();
     let (old, new) = (Layout::new::<[u64; 25]>(), Layout::new::<[u64; 5]>());
