@@ -12,7 +12,6 @@ use ephemera_prim::raw::base_addr;
 
 use super::{RingEnv, chunk_behind, chunk_of, holes, large, slow};
 use crate::chunk::ChunkPtr;
-use crate::cursor::room_of;
 use crate::geometry::{ChunkClass, Geometry};
 use crate::live::LiveCount;
 
@@ -130,16 +129,14 @@ unsafe fn deallocate_other<E: RingEnv>(env: E, block: NonNull<u8>, layout: Layou
 /// because this call may free the chunk.
 #[inline(always)]
 unsafe fn book<E: RingEnv>(env: E, chunk: ChunkPtr, block: NonNull<u8>, size: usize, class: ChunkClass) {
-    let given = LiveCount::block(size);
     if !env.owns(chunk) {
-        let start = block.addr().get();
-        // SAFETY: `owns` returned `false`, and the caller gives up the block that `given` counts.
-        // The chunk is not freed before this free is booked (H3).
-        return unsafe { holes::free_remotely(env, chunk, given, start..start + room_of(size)) };
+        // SAFETY: `owns` returned `false`, and the caller gives up its block. The chunk is not
+        // freed before this free is booked (H3).
+        return unsafe { holes::free_remotely(env, block.addr().get(), size, chunk) };
     }
-    let Err(back) = chunk.book_quickly(given) else { return };
+    let Err(back) = chunk.book_quickly(LiveCount::block(size)) else { return };
     if class == ChunkClass::Small && chunk.is_divided() {
-        return slow::book_divided(env, chunk, back, (block.addr().get(), room_of(size)));
+        return slow::book_divided(env, block.addr().get(), size, chunk, back);
     }
     // SAFETY: the caller gives up its block in this chunk, which `env` owns and whose first cursor
     // is not the front.

@@ -25,7 +25,7 @@ use super::sparse::PATIENCE;
 use super::{ChunkHeap, RingEnv};
 use crate::chunk::ChunkPtr;
 use crate::chunk::front::FrontPtr;
-use crate::cursor::GRANULE;
+use crate::cursor::{GRANULE, room_of};
 use crate::geometry::{ChunkClass, Geometry};
 use crate::live::LiveCount;
 
@@ -155,21 +155,27 @@ pub(super) fn note_booked<E: RingEnv>(env: E, chunk: ChunkPtr) {
     }
 }
 
-/// Frees a block, or bytes of one, in a chunk that the owner of `env`'s heap does not own.
+/// Frees a block of `size` bytes at `start`, in a chunk that the owner of `env`'s heap does not
+/// own.
 ///
 /// # Safety
-/// As for [`RingEnv::free_remotely`]. The block takes up the bytes between the two addresses, or
-/// loses them.
+/// As for [`RingEnv::free_remotely`], for this block.
 #[inline(never)]
-pub(super) unsafe fn free_remotely<E: RingEnv>(
-    env: E,
-    chunk: ChunkPtr,
-    given: LiveCount,
-    addresses: Range<usize>,
-) {
-    chunk.count_remotely::<E::Geometry>(addresses);
+pub(super) unsafe fn free_remotely<E: RingEnv>(env: E, start: usize, size: usize, chunk: ChunkPtr) {
+    chunk.count_remotely::<E::Geometry>(start..start + room_of(size));
     // SAFETY: the caller upholds the callee's contract.
-    unsafe { env.free_remotely(chunk, given) };
+    unsafe { env.free_remotely(chunk, LiveCount::block(size)) };
+}
+
+/// Frees `less` bytes of a block, in a chunk that the owner of `env`'s heap does not own. The block
+/// no longer takes up the bytes between the two addresses.
+///
+/// # Safety
+/// As for [`RingEnv::free_remotely`], for these bytes.
+pub(super) unsafe fn shrink_remotely<E: RingEnv>(env: E, tail: Range<usize>, less: usize, chunk: ChunkPtr) {
+    chunk.count_remotely::<E::Geometry>(tail);
+    // SAFETY: the caller upholds the callee's contract.
+    unsafe { env.free_remotely(chunk, LiveCount::resized(less)) };
 }
 
 /// Searches a divided chunk, which is neither on the list of chunks with holes nor the front. Puts

@@ -18,7 +18,6 @@ use ephemera_prim::poison::poison;
 use super::{RingEnv, chunk_of, fast, holes, large};
 use crate::cursor::room_of;
 use crate::geometry::{ChunkClass, Geometry};
-use crate::live::LiveCount;
 
 /// Allocates a block of this layout, and sets all of its bytes to zero.
 #[inline]
@@ -195,7 +194,7 @@ pub(crate) unsafe fn shrink<E: RingEnv>(
         }
     } else {
         // SAFETY: `owns` returned `false`. The count covers the tail, which the caller gives up.
-        unsafe { holes::free_remotely(env, chunk, LiveCount::resized(less), from..to) };
+        unsafe { holes::shrink_remotely(env, from..to, less, chunk) };
     }
     Ok(chunk.at(start))
 }

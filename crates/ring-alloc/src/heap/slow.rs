@@ -13,6 +13,7 @@ use super::{ChunkHeap, RingEnv, census, chunk_behind, holes, rest};
 use crate::chunk::purge::discard;
 use crate::chunk::sections::Booking;
 use crate::chunk::{Chunk, ChunkPtr};
+use crate::cursor::room_of;
 use crate::geometry::ChunkClass;
 use crate::live::LiveCount;
 
@@ -153,13 +154,14 @@ pub(super) unsafe fn book<E: RingEnv>(env: E, block: NonNull<u8>, size: usize, c
     }
 }
 
-/// Books the free of a block in a divided chunk. `back` is the sum of the booked frees with this
-/// one. The pair is the address of the block and the number of bytes that it takes up.
+/// Books the free of a block of `size` bytes at `start` in a divided chunk. `back` is the sum of
+/// the booked frees with this one.
 ///
 /// This function is not inlined and makes only tail calls, so that neither it nor its caller saves
-/// registers.
+/// registers. The caller has its own first arguments in the same registers.
 #[inline(never)]
-pub(super) fn book_divided<E: RingEnv>(env: E, chunk: ChunkPtr, back: u64, (start, room): (usize, usize)) {
+pub(super) fn book_divided<E: RingEnv>(env: E, start: usize, size: usize, chunk: ChunkPtr, back: u64) {
+    let room = room_of(size);
     match chunk.book_in_section::<E::Geometry>(back, start, room) {
         Booking::Done => {}
         Booking::Due => holes::list(env, chunk),
