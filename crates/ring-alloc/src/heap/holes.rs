@@ -34,7 +34,7 @@ const LOOKS: usize = 16;
 
 impl ChunkHeap {
     /// Makes the heap sparse, as if a census had found few live bytes.
-    #[cfg(all(test, ephemera_loom))]
+    #[cfg(test)]
     pub(crate) fn make_sparse(&self) {
         self.holes.set_sparse(true);
     }

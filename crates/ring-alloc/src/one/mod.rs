@@ -15,6 +15,8 @@ mod idle_tests;
 #[cfg(all(test, ephemera_loom))]
 mod models;
 pub(crate) mod record;
+#[cfg(all(test, not(ephemera_loom)))]
+mod sparse_tests;
 #[cfg(not(ephemera_loom))]
 mod thread;
 
