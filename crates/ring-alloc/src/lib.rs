@@ -106,6 +106,9 @@ extern crate ephemera_prim;
 
 mod chunk;
 mod cursor;
+#[cfg(all(test, not(ephemera_loom)))]
+#[path = "../tests/support/divided.rs"]
+mod divided;
 mod geometry;
 mod heap;
 mod live;

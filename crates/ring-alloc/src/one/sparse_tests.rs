@@ -1,24 +1,21 @@
 //! Tests of a sparse heap whose blocks other threads free. They use records with small chunks, so
 //! that a few hundred blocks fill many of them.
 
-#[path = "../../tests/support/divided.rs"]
-mod divided;
-
 use core::alloc::Layout;
 use core::ptr::NonNull;
-use std::collections::VecDeque;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
+use allocator_api2::vec::Vec;
 use ephemera_prim::account::Account;
 use ephemera_prim::idle::{IdleBy, IdleHeaps};
 use ephemera_prim::record::{FIRST, Lease, Record, Registry};
 use ephemera_testkit::SplitMix;
 
 use super::record::{HeapRecord, IdleRings, Realm, RecordOwner, RingRecord, RingWorld, clean, release};
+use crate::divided::Divided;
 use crate::geometry::Geometry;
 use crate::heap::{self, RingEnv};
-use divided::Divided;
 
 static WORLD: RingWorld<Divided> =
     RingWorld::new(Registry::new([const { Record::new(RingRecord::new()) }; FIRST], RingRecord::new));
@@ -127,11 +124,11 @@ fn conc_blocks_that_other_threads_free_in_divided_chunks_do_not_overlap() {
             threads.spawn(move || free_all(blocks.into_iter(), record));
             send
         });
-        let mut lives = [(VecDeque::new(), 40), (VecDeque::new(), 20)];
+        let mut lives = [(Vec::new(), 40), (Vec::new(), 20)];
         for number in 0..BLOCKS {
             let (blocks, most) = &mut lives[usize::from(rng.below(10) == 0)];
-            blocks.push_back(Stamped::new(&holder, &mut rng, number as u8));
-            let old = if blocks.len() > *most { blocks.pop_front() } else { None };
+            blocks.push(Stamped::new(&holder, &mut rng, number as u8));
+            let old = (blocks.len() > *most).then(|| blocks.remove(0));
             match (old, others.get(rng.below(12))) {
                 (Some(block), Some(other)) => other.send(block).expect("the thread receives"),
                 (Some(block), None) => block.free(&holder),

@@ -1,8 +1,5 @@
 //! Tests of sparse heaps that look at the chunk of the front.
 
-#[path = "../../tests/support/divided.rs"]
-mod divided;
-
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
@@ -12,9 +9,9 @@ use ephemera_testkit::SplitMix;
 
 use super::RingAlloc;
 use crate::chunk::ChunkPtr;
+use crate::divided::Divided;
 use crate::geometry::Geometry;
 use crate::heap::RingEnv;
-use divided::Divided;
 
 type Ring = RingAlloc<allocator_api2::alloc::Global, Divided>;
 type Block = Box<[u8; 200], Ring>;
