@@ -1,5 +1,5 @@
-//! Links the library so that it is never unloaded, because each thread runs code of the library
-//! when the thread ends.
+//! Links the library so that it is never unloaded, because a thread that used the library runs its
+//! code at thread exit.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -34,8 +34,8 @@
 //! * A long-lived block pins its whole chunk: 32 KiB for blocks up to 2 KiB, and 256 KiB for blocks
 //!   that are larger or are aligned to more than 512 bytes. A thousand small long-lived blocks,
 //!   scattered among short-lived ones, can pin a thousand chunks (32 MB). A heap of 2 MiB or more,
-//!   of which less than half is live, also reuses the memory between such blocks, where at least 3
-//!   KiB in a row are free. A free between them takes longer. Allocate long-lived blocks elsewhere.
+//!   of which less than half is live, also reuses the memory between such blocks, where 3 or 4 KiB
+//!   in a row are free. A free between them takes longer. Allocate long-lived blocks elsewhere.
 //! * A block in a chunk can grow in place only at the top of its chunk, so two vectors move if they
 //!   grow alternately.
 //! * A block larger than 64 KiB, or aligned to more than 4 KiB, comes from the backing allocator,

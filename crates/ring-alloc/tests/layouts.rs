@@ -13,8 +13,8 @@ use ephemera_testkit::backing::{Calls, Counting, Hostile};
 use ephemera_testkit::suite::take_turn;
 use ring_alloc::{OneRingAlloc, RingAlloc};
 
-/// Calls `test` with a ring over a hostile allocator, and with `OneRingAlloc`. The ring must free
-/// all memory to the hostile allocator.
+/// Calls `test` with a ring over a hostile allocator, and with `OneRingAlloc`. The ring must return
+/// all of its memory to the hostile allocator, and `OneRingAlloc` must hold as much as before.
 fn with_both(test: impl Fn(&dyn Allocator)) {
     let backing = Hostile::new();
     let ring = RingAlloc::new_in(&backing);

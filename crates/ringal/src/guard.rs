@@ -157,7 +157,7 @@ impl GuardPtr {
     }
 
     /// Loads the word for the ring or a sweep. If the word says "free", the caller sees all
-    /// accesses of the last buffer in the region.
+    /// accesses to the region's previous buffer.
     #[inline]
     pub(crate) fn look(self) -> Word {
         #[cfg(all(test, feature = "std", not(any(ephemera_loom, miri))))]

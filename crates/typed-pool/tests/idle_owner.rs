@@ -20,7 +20,7 @@ static TURN: Mutex<()> = Mutex::new(());
 const MIB: usize = 1 << 20;
 const BURST: usize = 32 * MIB;
 
-/// The length of a pause, after which an owner without slow paths is idle.
+/// The length of a pause. An owner that takes no slow path for this long is idle.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// The number of large blocks that another thread allocates after each pause.

@@ -61,7 +61,7 @@ fn conditions(counts: &InstructionCounts) -> [(&'static str, String); 6] {
     ]
 }
 
-/// Returns the contenders whose counts can fail.
+/// Returns the contenders whose counts can fail the comparison: all except those in [`CONTEXT`].
 pub(super) fn gated(counts: &InstructionCounts) -> Vec<&str> {
     let counted = counts.workloads.values().flat_map(|workload| workload.instructions.keys());
     let ours: BTreeSet<_> = counted.map(String::as_str).filter(|key| !CONTEXT.contains(key)).collect();

@@ -60,7 +60,7 @@ pub(super) struct ProgramReport {
     /// The programs of the run: each name with its version, and what the program does.
     programs: Vec<(String, &'static str)>,
     tables: Vec<ProgramTable>,
-    /// The names of programs that run over preloaded libraries.
+    /// The names of the programs that run with each allocator preloaded, not linked.
     preloaded: Vec<&'static str>,
 }
 

@@ -11,18 +11,18 @@ use crate::workloads::{AfterBurst, AloneFigures, AloneOrder, HeldAt, Load, Workl
 /// The kind of work that a child does.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub enum Mode {
-    /// Run every contender once with counters and verification, and once as in a timed run. Measure
-    /// nothing.
+    /// Runs every contender once with counters and verification, and once as in a timed run.
+    /// Measures nothing.
     Check,
-    /// Do the work of [`Mode::Check`], then take samples.
+    /// Does the work of [`Mode::Check`], then takes samples.
     CheckAndTime,
-    /// Take samples.
+    /// Takes samples.
     Time,
-    /// Measure the memory of one contender.
+    /// Measures the memory of one contender.
     Memory,
-    /// Measure the latencies of one contender under this load.
+    /// Measures the latencies of one contender under this load.
     Latencies(Load),
-    /// Do the work of a process that has one contender and no rounds.
+    /// Does the work of a process that has one contender and no rounds.
     Alone(AloneOrder),
 }
 
@@ -41,8 +41,8 @@ pub struct Job {
     pub lane: usize,
     /// The number of rounds, without the warm-up.
     pub rounds: u32,
-    /// The time budget of the process, in nanoseconds. The child runs fewer rounds if that many
-    /// would exceed the budget.
+    /// The time budget of the process, in nanoseconds. The child runs fewer than `rounds` rounds if
+    /// all of them would exceed the budget.
     pub budget_ns: f64,
     /// The number of units of work in each sample, the same for all contenders. If it is `None`,
     /// the child determines the number.

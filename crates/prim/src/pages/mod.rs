@@ -301,8 +301,8 @@ pub fn set_huge_pages(wanted: bool) {
     let _ = wanted;
 }
 
-/// The bytes that the process holds from this module. All are zero where the system's or the global
-/// heap serves the blocks.
+/// The bytes that the process has obtained through this module. All are zero where the system's or
+/// the global heap serves the blocks.
 ///
 /// # Examples
 ///
@@ -325,7 +325,7 @@ pub struct PageUsage {
     pub bytes_mapped: usize,
 }
 
-/// Returns the bytes that the process holds from this module.
+/// Returns the bytes that the process has obtained through this module.
 pub fn usage() -> PageUsage {
     #[cfg(ephemera_pages)]
     {

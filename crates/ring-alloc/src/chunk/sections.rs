@@ -15,9 +15,9 @@
 //! between the cursor and the end of a hole that the heap leaves. The bytes of a remote free count
 //! once the owner has collected them (see `remote`).
 //!
-//! A heap searches a chunk for holes when it needs one, when it leaves the chunk, and after it
+//! A heap searches a chunk for holes when it needs one, when it leaves the chunk, and after it has
 //! booked remote frees in the chunk. If a search finds none, the chunk joins the list of chunks
-//! with holes once half of the bytes that are live then were freed. So frees need not find out
+//! with holes once half of the bytes that are live then were freed. Frees therefore need not check
 //! whether they complete a hole.
 #![forbid(unsafe_code)]
 
@@ -165,12 +165,11 @@ impl ChunkPtr {
     }
 
     /// Frees the tail of a block that shrank: moves the second cursor back if it is at the end of
-    /// the tail, and otherwise counts the bytes as freed.
+    /// the tail, and otherwise counts the bytes as freed. Returns whether the chunk is to join the
+    /// list of chunks with holes.
     #[inline]
-    pub(crate) fn free_tail<G: Geometry>(self, tail: Range<usize>) {
-        if !self.move_back(tail.start, tail.end) {
-            self.cover::<G>(tail);
-        }
+    pub(crate) fn free_tail<G: Geometry>(self, tail: Range<usize>) -> bool {
+        !self.move_back(tail.start, tail.end) && !weakened!("shrunk_tails_are_lost") && self.count::<G>(tail)
     }
 
     /// Lets the chunk join the list of chunks with holes once half of its live bytes were freed.

@@ -1,8 +1,9 @@
 //! Lets a sparse heap allocate from *holes*: free sections side by side in a chunk that long-lived
 //! blocks pin (see `chunk/sections.rs`).
 //!
-//! A *sparse* heap divides an empty small chunk that becomes its front, unless chunks rest. It
-//! takes a hole before it requests a new chunk. So a long-lived block pins the sections of 1 KiB in
+//! A *sparse* heap divides an empty or new small chunk that becomes its front, and takes a hole
+//! before it requests a new chunk. (Chunks that it finds before it books remote frees, because
+//! chunks rest, come first and stay undivided.) So a long-lived block pins the sections of 1 KiB in
 //! which it lies, at most three, and few free ones beside them, rather than a chunk of 32 KiB.
 //!
 //! ```text
@@ -79,6 +80,20 @@ fn divide<E: RingEnv>(env: E, chunk: ChunkPtr, requested: bool) {
 pub(super) fn take<E: RingEnv>(env: E) -> Option<ChunkPtr> {
     let holes = &env.heap().holes;
     if holes.divided_front.get().is_null() && holes.first.get().is_null() { None } else { take_hole(env) }
+}
+
+/// Searches all divided chunks, and takes a hole. The slow path calls this after a refusal, because
+/// chunks that are not due may have holes too.
+#[cold]
+pub(super) fn take_any<E: RingEnv>(env: E) -> Option<ChunkPtr> {
+    let heap = env.heap();
+    heap.for_each(|chunk| {
+        let is_idle = chunk.is_divided() && !chunk.is_listed() && heap.divided_front() != Some(chunk);
+        if is_idle && !chunk.has_unbooked() && !weakened!("refusals_search_no_chunk") {
+            list_if_hole(env, chunk);
+        }
+    });
+    take(env)
 }
 
 /// Takes a hole as [`take`] does.
@@ -260,6 +275,15 @@ fn bump_aligned<G: Geometry>(front: FrontPtr, layout: Layout) -> Option<NonNull<
 
 #[cfg(all(test, not(ephemera_loom)))]
 impl ChunkHeap {
+    /// Checks the counts of all divided chunks. The heap must belong to this thread.
+    pub(crate) fn check_counts<G: Geometry>(&self) {
+        self.for_each(|chunk| {
+            if chunk.is_divided() {
+                chunk.check_sections::<G>();
+            }
+        });
+    }
+
     /// Checks H8 and S3, the counts of all divided chunks, and that the census continues at a chunk
     /// of the heap. Returns whether the census is in the middle of a pass.
     pub(crate) fn check_holes<G: Geometry>(&self) -> bool {

@@ -189,8 +189,8 @@ pub(crate) unsafe fn shrink<E: RingEnv>(
     let [from, to] = [new, old].map(|layout| start + room_of(layout.size()));
     if env.owns(chunk) {
         chunk.shrink(start, old.size(), new.size(), front);
-        if !front && chunk.is_divided() && !weakened!("shrunk_tails_are_lost") {
-            chunk.free_tail::<E::Geometry>(from..to);
+        if !front && chunk.is_divided() && chunk.free_tail::<E::Geometry>(from..to) {
+            holes::list(env, chunk);
         }
     } else {
         // SAFETY: `owns` returned `false`. The count covers the tail, which the caller gives up.

@@ -20,9 +20,9 @@ pub(super) fn ends<E: RingEnv>(env: E) -> bool {
     heap.rest.decide(1, goal) == RestChange::Ends
 }
 
-/// Counts a small chunk that a booking emptied, if that booking freed at least half of the chunk's
-/// blocks. `given` counts the blocks that the booking freed (a complete countdown exceeds every
-/// count), and `taken` all blocks since the chunk's last rewind.
+/// Counts a small chunk that a booking emptied, if that booking freed at least half of the blocks
+/// that were allocated in the chunk since it was last empty. `given` counts the blocks that the
+/// booking freed (a complete countdown exceeds every count), and `taken` all these blocks.
 pub(super) fn note_emptied<E: RingEnv>(env: E, [given, taken]: [LiveCount; 2]) {
     if given.word() >= taken.word() / 2 {
         env.heap().rest.note_freed(1);

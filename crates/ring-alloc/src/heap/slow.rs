@@ -70,9 +70,7 @@ fn next<E: RingEnv>(env: E, class: ChunkClass, limit: Limit) -> Result<ChunkPtr,
     if let Some(chunk) = holes::take(env) {
         return Ok(chunk);
     }
-    let chunk = obtain(env, class, limit)?;
-    holes::prepare(env, chunk, true);
-    Ok(chunk)
+    obtain(env, class, limit)
 }
 
 /// If small chunks rest and no decision about the rest is due, returns the next small front: an
@@ -104,14 +102,24 @@ fn install<E: RingEnv>(env: E, class: ChunkClass, chunk: ChunkPtr) {
     }
 }
 
-/// Takes a new chunk from the backing allocator. After a refusal, makes room and tries once more.
-/// The second attempt obeys the limit only if `limit` is [`Limit::Applies`].
+/// Takes a new chunk from the backing allocator. After a refusal, makes room, searches all divided
+/// chunks for a hole if the class is small, and then tries once more. The second attempt obeys the
+/// limit only if `limit` is [`Limit::Applies`].
 #[cold]
 #[inline(never)]
 fn obtain<E: RingEnv>(env: E, class: ChunkClass, limit: Limit) -> Result<ChunkPtr, AllocError> {
-    request(env, class, Limit::Applies).or_else(|AllocError| {
+    let is_small = class == ChunkClass::Small;
+    let new = |limit| {
+        let chunk = request(env, class, limit)?;
+        if is_small {
+            holes::prepare(env, chunk, true);
+        }
+        Ok(chunk)
+    };
+    new(Limit::Applies).or_else(|AllocError| {
         make_room(env);
-        request(env, class, limit)
+        let hole = if is_small { holes::take_any(env) } else { None };
+        hole.map_or_else(|| new(limit), Ok)
     })
 }
 

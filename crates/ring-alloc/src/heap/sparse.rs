@@ -8,8 +8,8 @@ use ephemera_prim::word::{OwnerPtr, OwnerUsize};
 
 use crate::chunk::{Chunk, ChunkPtr};
 
-/// The number of empty chunks in which a sparse heap continues, beyond the holes that it takes,
-/// until it stops being sparse.
+/// The initial and the largest value of [`Holes::sparse`]: a heap stops being sparse after it has
+/// continued in this many of its empty chunks without taking a hole.
 pub(super) const PATIENCE: usize = 64;
 
 /// The chunks with holes of a heap, and whether the heap is sparse.

@@ -98,12 +98,13 @@ impl Stamped {
 /// The number of blocks that the owner allocates.
 const BLOCKS: usize = if cfg!(miri) { 200 } else { 200_000 };
 
-/// Frees blocks as a thread of its own, and purges the chunks of their owner now and then.
-fn free_all(blocks: impl Iterator<Item = Stamped>, owner: &HeapRecord<Divided>) {
+/// Frees blocks as a thread of its own. If the record of their owner is given, purges the chunks of
+/// the owner now and then.
+fn free_all(blocks: impl Iterator<Item = Stamped>, owner: Option<&HeapRecord<Divided>>) {
     let holder = Holder::start();
     for (number, block) in blocks.enumerate() {
         block.free(&holder);
-        if number % 32 == 0 {
+        if let Some(owner) = owner.filter(|_| number % 4 == 0) {
             IdleRings(SmallChunks).purge_units(owner, IdleBy::Time);
         }
     }
@@ -119,9 +120,9 @@ fn conc_blocks_that_other_threads_free_in_divided_chunks_do_not_overlap() {
     let record = holder.0.record();
     let (mut rng, mut divided) = (SplitMix::new(3), 0);
     thread::scope(|threads| {
-        let others = [(); 2].map(|()| sync_channel::<Stamped>(8));
-        let others = others.map(|(send, blocks)| {
-            threads.spawn(move || free_all(blocks.into_iter(), record));
+        let others = [None, Some(record)].map(|purged| {
+            let (send, blocks) = sync_channel::<Stamped>(8);
+            threads.spawn(move || free_all(blocks.into_iter(), purged));
             send
         });
         let mut lives = [(Vec::new(), 40), (Vec::new(), 20)];
@@ -135,6 +136,9 @@ fn conc_blocks_that_other_threads_free_in_divided_chunks_do_not_overlap() {
                 (None, _) => {}
             }
             divided += usize::from(holder.owner().heap().divided_front().is_some());
+            if number % 64 == 0 {
+                holder.owner().heap().check_counts::<Divided>();
+            }
         }
         lives.into_iter().flat_map(|(blocks, _)| blocks).for_each(|block| block.free(&holder));
     });

@@ -83,7 +83,7 @@ fn census_does_not_continue_at_a_chunk_that_was_freed() {
 }
 
 #[test]
-fn front_returns_to_a_chunk_once_half_of_its_blocks_were_freed() {
+fn front_returns_to_a_chunk_once_half_of_its_bytes_were_freed() {
     let (ring, _kept) = sparse();
     let chunk = divided_front(&ring).expect("the ring is sparse");
     let inside = |block: &Block| {
@@ -98,15 +98,21 @@ fn front_returns_to_a_chunk_once_half_of_its_blocks_were_freed() {
             break;
         }
     }
-    // Free the blocks of twenty sections of 256 bytes.
+    // Free the blocks of twenty sections of 256 bytes, first those of ten sections, which are a
+    // third of the blocks.
     let offsets: Vec<_> =
         blocks.iter().filter_map(inside).filter(|at| (1 << 10..6 << 10).contains(at)).collect();
-    blocks.retain(|block| !inside(block).is_some_and(|offset| offsets.contains(&offset)));
     let start = offsets[0].next_multiple_of(256);
     let end = (offsets[offsets.len() - 1] + 200) / 256 * 256;
+    let mut free =
+        |below| blocks.retain(|block| !inside(block).is_some_and(|at| at < below && offsets.contains(&at)));
+    let fill = || (0..60).map(|_| block(&ring)).collect::<Vec<_>>();
+    free(3584);
+    let more = fill();
+    assert_eq!(more.iter().filter_map(inside).count(), 0);
+    free(usize::MAX);
     // The other sections of the chunk are not free, so the front returns only to these ones.
-    let more: Vec<_> = (0..100).map(|_| block(&ring)).collect();
-    let again: Vec<_> = more.iter().filter_map(inside).collect();
+    let again: Vec<_> = fill().iter().filter_map(inside).collect();
     assert_eq!(again, (start..=end - 200).step_by(200).collect::<Vec<_>>());
 }
 
@@ -115,7 +121,7 @@ fn long_lived_blocks_that_are_many_and_small_keep_few_chunks() {
     let (ring, _kept) = sparse();
     let mut small = Vec::new();
     let before = ring.stats().small.chunks;
-    for _ in 0..60 {
+    for _ in 0..if cfg!(miri) { 6 } else { 60 } {
         let large: Vec<_> = (0..30).map(|_| block(&ring)).collect();
         small.extend((0..60).map(|_| Box::new_in(7_u64, ring.clone())));
         drop(large);
@@ -145,6 +151,59 @@ fn tail_of_a_block_that_shrank_counts_as_freed() {
     assert_eq!(ring.stats().small.chunks, before);
     // SAFETY: the block was allocated above with the layout `old`.
     unsafe { ring.deallocate(blocks[0], old) };
+}
+
+#[test]
+fn tails_of_blocks_that_stay_are_used_again() {
+    let (ring, _kept) = sparse();
+    // Blocks of the size of a section, so that each takes up one.
+    let (old, new) = (Layout::new::<[u64; 32]>(), Layout::new::<u64>());
+    let allocate = |layout| ring.allocate(layout).expect("no limit").cast::<u8>();
+    let mut blocks = Vec::new();
+    let first = divided_front(&ring);
+    while divided_front(&ring) == first {
+        blocks.push(allocate(old));
+    }
+    // Free three neighbours of seven, which is less than half, and shrink the others.
+    let (freed, shrunk): (Vec<_>, Vec<_>) = blocks.into_iter().enumerate().partition(|(at, _)| at % 7 < 3);
+    for (_, block) in freed {
+        // SAFETY: the block was allocated above with the layout `old`.
+        unsafe { ring.deallocate(block, old) };
+    }
+    for (_, block) in &shrunk {
+        // SAFETY: the block was allocated above with the layout `old`.
+        let tail = unsafe { ring.shrink(*block, old, new) };
+        assert!(tail.is_ok());
+    }
+    // The first chunk has room for these blocks in its holes, and the front for 30.
+    let again: Vec<_> = (0..36).map(|_| allocate(old)).collect();
+    let chunk = first.expect("the ring is sparse").addr();
+    let inside = |block: &&NonNull<u8>| block.addr().get() & !(Divided::SMALL_CHUNK - 1) == chunk;
+    assert!(again.iter().filter(inside).count() > 2);
+    // SAFETY: the block was allocated above with the layout `old`.
+    again.into_iter().for_each(|block| unsafe { ring.deallocate(block, old) });
+    // SAFETY: the block has the layout `new` since it was shrunk.
+    shrunk.into_iter().for_each(|(_, block)| unsafe { ring.deallocate(block, new) });
+}
+
+/// Fills six chunks, and frees a third of the blocks of each, side by side. Returns the others.
+fn two_thirds(ring: &Ring) -> Vec<Block> {
+    let blocks = (0..39 * 6).map(|_| block(ring)).collect::<Vec<_>>().into_iter().enumerate();
+    blocks.filter(|(number, _)| number % 39 < 26).map(|(_, block)| block).collect()
+}
+
+#[test]
+fn refused_request_takes_a_hole_that_no_search_has_found() {
+    let most = {
+        let (ring, _kept) = sparse();
+        let _blocks = two_thirds(&ring);
+        ring.stats().bytes_held
+    };
+    let (ring, _kept) = sparse_within(most);
+    let _blocks = two_thirds(&ring);
+    let more = (0..).map_while(|_| Box::try_new_in([7; 200], ring.clone()).ok()).collect::<Vec<Block>>();
+    // The front has room for 39 blocks at most.
+    assert!(more.len() > 45, "{} blocks", more.len());
 }
 
 #[test]

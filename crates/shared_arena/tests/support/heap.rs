@@ -34,8 +34,8 @@ impl Heap {
         self.0.held().bytes
     }
 
-    /// Calls `what` when this thread next frees a block whose alignment is in `aligns`. Only groups
-    /// have the alignment [`GROUP`] or a larger one.
+    /// Calls `what` just before this thread next frees a block whose alignment is in `aligns`. Only
+    /// groups are aligned to [`GROUP`] or more.
     pub(crate) fn at_the_next_free(&self, aligns: impl RangeBounds<usize>, what: fn()) {
         NEXT.set(Some(((aligns.start_bound().cloned(), aligns.end_bound().cloned()), what)));
     }

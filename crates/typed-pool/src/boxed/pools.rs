@@ -183,8 +183,8 @@ pub mod typed {
             // SAFETY: the caller frees a live slot of this family, whose slots all have one type.
             unsafe { heap::give(owner, slot, unit_of(layout), layout.size(), Reach::Slot) };
         } else {
-            // SAFETY: a live value without units is of size zero, or a block of pages that is on
-            // the family's account.
+            // SAFETY: the caller frees a live value. No unit serves its layout, so it has size zero
+            // or is a block of pages on the family's account.
             unsafe { threads::deallocate_large(P::__family(), slot, layout) };
         }
     }

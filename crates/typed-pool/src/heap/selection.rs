@@ -93,10 +93,10 @@ impl Selection {
 
     /// Notes an event of the heap at this address. Returns whether the decision changed.
     ///
-    /// Frees are predictable if they are to the front, or if all of them are to other units of one
-    /// heap. If events of several heaps alternate, the branches on their fronts mispredict. Guests
-    /// of one unit are also predictable. They lower the score by less, because two samples in one
-    /// unit are not rare if a heap has few units.
+    /// Predictable frees lower the score. Frees are predictable if they are to the front, or if all
+    /// of them are to other units of one heap. If events of several heaps alternate, the processor
+    /// mispredicts the branches on their fronts. Guests of one unit are also predictable, but lower
+    /// the score by less, because two samples in one unit are not rare if a heap has few units.
     #[inline]
     pub(crate) fn note(&self, heap: usize, frees: RecentFrees) -> bool {
         let score = self.score.get();

@@ -182,7 +182,7 @@ pub(crate) fn book<E: PoolEnv>(env: E, group: SlotGroupPtr, given: u64) -> bool 
 
 /// Sets whether units of the heap rest from now on. If they no longer rest, the heap frees the
 /// empty units that it learned to keep. A heap with more units than [`UnitHeap::units_for_rest`]
-/// keeps them, because it learned to keep them from bursts.
+/// does not free them, because it learned their number from bursts, not from resting.
 pub(crate) fn set_resting<E: PoolEnv>(env: E, rests: bool) {
     let heap = env.heap();
     heap.kept.set_resting(rests);
@@ -192,8 +192,7 @@ pub(crate) fn set_resting<E: PoolEnv>(env: E, rests: bool) {
     }
 }
 
-/// Counts a new front, or an inspection. Frees one empty unit if the
-/// load does not need it.
+/// Counts a new front, or an inspection. Frees one empty unit if the load does not need it.
 #[inline]
 pub(super) fn note_new_front<E: PoolEnv>(env: E) {
     let heap = env.heap();

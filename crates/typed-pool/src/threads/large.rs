@@ -122,8 +122,8 @@ pub(super) fn allocate_or_make_room(
     })
 }
 
-/// Frees a block that no unit serves. This function is not inlined, because it would add
-/// register pressure to the fast path of other layouts.
+/// Frees a block that no unit serves. This function is not inlined, because it would add register
+/// pressure to the fast path of other layouts.
 ///
 /// # Safety
 /// `block` is a live block of this layout. Unless its size is zero, it came from the operating
@@ -144,8 +144,8 @@ pub(crate) unsafe fn deallocate_large(family: &'static Family, block: NonNull<u8
     }
 }
 
-/// Grows a block that no unit serves. If that fails, frees empty units and tries again. If
-/// both tries fail, the block is unchanged.
+/// Grows a block that no unit serves. If that fails, frees empty units and tries again. If both
+/// tries fail, the block is unchanged.
 ///
 /// # Safety
 /// The contract of `Allocator::grow` holds. The block came from the operating system's pages and is

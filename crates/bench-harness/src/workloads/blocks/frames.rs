@@ -3,8 +3,8 @@
 //! twenty lives two or three frames longer. In addition, a list grows to tens of kilobytes, is
 //! read, and is dropped with the frame.
 //!
-//! The workload uses an arena that cannot free block by block as real programs do. Each of the last
-//! four frames has its own arena, which is reset before a new frame uses it.
+//! An arena that cannot free single blocks is used as real programs use it: each of the last four
+//! frames has its own arena, which is reset before a new frame uses it.
 
 use core::hint::black_box;
 use std::time::Instant;

@@ -23,7 +23,8 @@ struct Packets<B> {
 }
 
 impl<B> Packets<B> {
-    /// Creates room for `held` buffers, a power of two, with lengths uniform from 1 to `longest`.
+    /// Creates the state of a cell of `held` buffers, a power of two. Draws the lengths uniformly
+    /// from 1 to `longest` bytes.
     fn new(held: usize, longest: usize, seed: u64) -> Self {
         assert!(
             held.is_power_of_two() && held <= TABLE,

@@ -12,7 +12,7 @@ static MARKS: [AtomicU8; TABLE] = [const { AtomicU8::new(0) }; TABLE];
 #[inline(always)]
 pub(crate) fn mark(phase: Phase, core: usize) {
     // ORDERING: SeqCst. Pairs with the second fence in `mark`: the compiler does not move an access
-    // across either of them, so the log lists the accesses in program order.
+    // across the store to the mark, so the log shows each access in its phase.
     compiler_fence(Ordering::SeqCst);
     MARKS[phase.index(core)].store(1, Ordering::Relaxed);
     // ORDERING: SeqCst. Pairs with the first fence in `mark`.
