@@ -135,31 +135,34 @@ pub(crate) fn prepare(ws: &Workspace) -> Result<()> {
 }
 
 fn pick(names: &[&str], components: &[&str], missing: MissingToolchain) -> Option<String> {
-    let ready = |name: &&&str| {
-        let installed = lines(&["component", "list", "--installed", "--toolchain", name]);
+    let installed = |name| lines(&["component", "list", "--installed", "--toolchain", name]);
+    let ready = |installed: &[String]| {
         !installed.is_empty()
             && components.iter().all(|wanted| installed.iter().any(|has| is_component(has, wanted)))
     };
     // With `Install`, the loop tries to install a toolchain before it goes on to the next name.
     for name in names {
-        if ready(&name) {
+        let has = installed(name);
+        if ready(&has) {
             return Some((*name).to_owned());
         }
-        if missing == MissingToolchain::Install {
-            let mut get = vec!["toolchain", "install", name, "--profile", "minimal", "--no-self-update"];
-            for component in components {
-                get.extend(["--component", component]);
-            }
-            if *name == ANY_NIGHTLY {
-                // Without an update, an installed nightly gets the components and keeps its date.
-                get.push("--no-update");
-            }
-            if rustup(&get) && ready(&name) {
-                return Some((*name).to_owned());
-            }
+        let installs = missing == MissingToolchain::Install;
+        if installs && rustup(&installation(name, components, has.is_empty())) && ready(&installed(name)) {
+            return Some((*name).to_owned());
         }
     }
     None
+}
+
+/// Returns the arguments with which rustup installs a toolchain, or adds components to it if it is
+/// not `missing`. An installed nightly without a date in its name thus keeps its date.
+fn installation<'a>(name: &'a str, components: &[&'a str], missing: bool) -> Vec<&'a str> {
+    if !missing {
+        return [&["component", "add", "--toolchain", name], components].concat();
+    }
+    let mut get = vec!["toolchain", "install", name, "--profile", "minimal", "--no-self-update"];
+    get.extend(components.iter().flat_map(|component| ["--component", component]));
+    get
 }
 
 /// Returns whether `listed`, a name that rustup lists, means the component `wanted`: rustup lists
@@ -194,7 +197,7 @@ fn rustup(args: &[&str]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{how, is_component, oldest, pinned};
+    use super::{how, installation, is_component, oldest, pinned};
     use crate::workspace::Workspace;
 
     #[test]
@@ -211,6 +214,14 @@ mod tests {
             said.ends_with("install nightly --profile minimal --component miri --component rust-src"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn an_installed_toolchain_gets_components_without_an_update() {
+        let get = |missing| installation("nightly", &["miri", "rust-src"], missing).join(" ");
+        assert_eq!(get(false), "component add --toolchain nightly miri rust-src");
+        assert!(get(true).starts_with("toolchain install nightly "), "{}", get(true));
+        assert!(get(true).ends_with("--component miri --component rust-src"), "{}", get(true));
     }
 
     #[test]
