@@ -187,8 +187,8 @@ impl ChunkPtr {
     /// may call this method.
     fn remote_counts(&self) -> &RemoteCounts {
         let sections = self.sections_ptr().as_ptr();
-        // SAFETY: the chunk is divided, so its header has sections. It is not freed while the
-        // pointer is used (C1). All words of the counts are atomics.
+        // SAFETY: only a chunk whose header has sections is ever divided, and the chunk is not
+        // freed while the pointer is used (C1). All words of the counts are atomics.
         unsafe { &(*sections).remote }
     }
 

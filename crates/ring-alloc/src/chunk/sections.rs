@@ -69,6 +69,8 @@ impl ChunkPtr {
     /// the chunk is not empty, so the owner neither divides it again nor resets these counts.
     #[inline]
     pub(crate) fn count_remotely<G: Geometry>(self, addresses: Range<usize>) {
+        // Relaxed: the owner divided the chunk before it allocated the block, and whatever handed
+        // the block over published that.
         if self.divided().load(Ordering::Relaxed) && !weakened!("remote_bytes_are_lost") {
             self.remote_counts().add::<G>(addresses);
         }
@@ -212,8 +214,8 @@ pub(crate) enum Booking {
     /// The free is booked, and the caller must count its bytes by section, because the block
     /// reaches the end of its second section.
     Uncounted,
-    /// The chunk ran empty, and the free is not booked. The caller must divide the chunk
-    /// again or unite it.
+    /// The chunk ran empty, and the free is not booked. The caller must divide the chunk again or
+    /// unite it.
     Emptied,
 }
 

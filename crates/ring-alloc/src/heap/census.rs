@@ -9,7 +9,7 @@ use core::ptr::{self, NonNull};
 
 use super::{ChunkHeap, RingEnv};
 use crate::chunk::{ChunkPtr, suit};
-use crate::geometry::{ChunkClass, Geometry};
+use crate::geometry::Geometry;
 
 /// The number of chunks that the census examines after a request.
 const STEP: usize = 16;
@@ -26,7 +26,7 @@ pub(super) fn note_requested<E: RingEnv>(env: E) {
     if !suit::<E::Geometry>() || heap.small.get() < least::<E::Geometry>() {
         return;
     }
-    let (census, list) = (&heap.census, &heap.chunks[ChunkClass::Small.index()]);
+    let (census, list) = (&heap.census, heap.small_chunks());
     let mut next = NonNull::new(census.next.get()).or_else(|| {
         census.chunks.set(0);
         census.live.set(0);
@@ -62,13 +62,13 @@ fn end_pass<G: Geometry>(heap: &ChunkHeap) {
     }
 }
 
-/// Notes that a small chunk is about to leave the list of all chunks and be freed. If few
-/// chunks are left, the heap stops being sparse.
+/// Notes that a small chunk is about to leave the list of all chunks and be freed. If few chunks
+/// are left, the heap stops being sparse.
 pub(super) fn note_removed<E: RingEnv>(env: E, chunk: ChunkPtr) {
     let heap = env.heap();
     if heap.census.next.get() == chunk.as_ptr() && !weakened!("census_keeps_a_freed_chunk") {
         // SAFETY: the caller owns the heap (H1), and the chunk is still on the list.
-        let next = unsafe { heap.chunks[ChunkClass::Small.index()].after(chunk.as_non_null()) };
+        let next = unsafe { heap.small_chunks().after(chunk.as_non_null()) };
         heap.census.next.set(next.map_or(ptr::null_mut(), NonNull::as_ptr));
     }
     if heap.small.get() < least::<E::Geometry>() / 2 {

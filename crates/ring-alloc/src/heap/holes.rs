@@ -33,6 +33,9 @@ use crate::live::LiveCount;
 /// The number of chunks on the list that a heap looks at for one hole.
 const LOOKS: usize = 16;
 
+/// The number of small chunks that a heap looks at for a hole after a refusal.
+const LOOKS_AFTER_REFUSAL: usize = 1_024;
+
 impl ChunkHeap {
     /// Makes the heap sparse, as if a census had found few live bytes.
     #[cfg(test)]
@@ -82,17 +85,26 @@ pub(super) fn take<E: RingEnv>(env: E) -> Option<ChunkPtr> {
     if holes.divided_front.get().is_null() && holes.first.get().is_null() { None } else { take_hole(env) }
 }
 
-/// Searches all divided chunks, and takes a hole. The slow path calls this after a refusal, because
-/// chunks that are not due may have holes too.
+/// Takes a hole, from the list or of one of the newest [`LOOKS_AFTER_REFUSAL`] small chunks. The
+/// slow path calls this after a refusal, because chunks that are not due may have holes too.
 #[cold]
 pub(super) fn take_any<E: RingEnv>(env: E) -> Option<ChunkPtr> {
-    let heap = env.heap();
-    heap.for_each(|chunk| {
-        let is_idle = chunk.is_divided() && !chunk.is_listed() && heap.divided_front() != Some(chunk);
-        if is_idle && !chunk.has_unbooked() && !weakened!("refusals_search_no_chunk") {
+    let list = env.heap().small_chunks();
+    let mut next = list.newest();
+    for _ in 0..LOOKS_AFTER_REFUSAL {
+        let Some(chunk) = next.filter(|_| !weakened!("refusals_search_no_chunk")) else { break };
+        // SAFETY: the caller owns the heap (H1), and the chunk is on the list (H5).
+        next = unsafe { list.after(chunk) };
+        // SAFETY: a chunk on the list is not freed (C1).
+        let chunk = unsafe { ChunkPtr::new(chunk) };
+        let is_front = env.heap().divided_front() == Some(chunk);
+        if chunk.is_divided() && !is_front && !chunk.is_listed() && !chunk.has_unbooked() {
             list_if_hole(env, chunk);
+            if chunk.is_listed() {
+                break;
+            }
         }
-    });
+    }
     take(env)
 }
 

@@ -1,11 +1,18 @@
 //! The lists of all chunks, one for each class. The owner adds and removes chunks, and statistics
 //! walk the lists from any thread.
 
+use ephemera_prim::unit_list::UnitList;
+
 use super::ChunkHeap;
-use crate::chunk::ChunkPtr;
+use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::ChunkClass;
 
 impl ChunkHeap {
+    /// Returns the list of small chunks.
+    pub(super) fn small_chunks(&self) -> &UnitList<Chunk> {
+        &self.chunks[ChunkClass::Small.index()]
+    }
+
     /// Adds a new chunk to the list of its class (H5). Only the owner may call this method.
     pub(super) fn link(&self, chunk: ChunkPtr, class: ChunkClass) {
         // SAFETY: the caller owns the heap (H1). The new chunk is on no list yet, and is removed

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! A chunk that is neither a front nor empty is *pinned*. Until the last block of a pinned chunk is
-//! freed, the heap refers to the chunk only in its list of all chunks, and in its list of chunks
-//! with holes. [`RingEnv`] connects a heap to its owner: the thread of a ring (`ring/inner.rs`), or
-//! the holder of a record (`one/record.rs`). The modules are:
+//! freed, the heap refers to the chunk only in its list of all chunks, in its list of chunks with
+//! holes, and in its census. [`RingEnv`] connects a heap to its owner: the thread of a ring
+//! (`ring/inner.rs`), or the holder of a record (`one/record.rs`). The modules are:
 //!
 //! * `fast`: the fast path of every allocation and free.
 //! * `slow`: the slow path, which gets a new front, and keeps or frees empty chunks.

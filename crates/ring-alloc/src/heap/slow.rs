@@ -102,7 +102,7 @@ fn install<E: RingEnv>(env: E, class: ChunkClass, chunk: ChunkPtr) {
     }
 }
 
-/// Takes a new chunk from the backing allocator. After a refusal, makes room, searches all divided
+/// Takes a new chunk from the backing allocator. After a refusal, makes room, searches divided
 /// chunks for a hole if the class is small, and then tries once more. The second attempt obeys the
 /// limit only if `limit` is [`Limit::Applies`].
 #[cold]
