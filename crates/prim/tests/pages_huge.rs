@@ -109,15 +109,6 @@ fn superblock_with_a_purged_tail_of_a_block_gets_no_huge_pages() {
 }
 
 #[test]
-fn superblock_with_a_discarded_part_of_a_block_gets_no_huge_pages() {
-    check_purge(|span| {
-        // SAFETY: the bytes are in a live block, and nothing needs their content.
-        unsafe { pages::discard(span.middle(), SPAN / 4) };
-        Some(span)
-    });
-}
-
-#[test]
 fn first_superblock_of_a_span_length_gets_no_huge_pages() {
     take_turn();
     let spans = three_superblocks();

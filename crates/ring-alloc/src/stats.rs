@@ -80,12 +80,11 @@ pub struct ClassStats {
     pub chunks: usize,
     /// The number of chunks without a live block, including the front if it is empty.
     pub empty_chunks: usize,
-    /// The number of empty chunks whose whole pages other threads offered to the operating system
+    /// The number of empty chunks whose pages other threads offered to the operating system
     /// while the owner was idle. An owner is idle if it has not filled a chunk for 100 ms, or if
     /// other threads have freed blocks in more than 4 MiB of its chunks since it last filled one.
     /// Repeated bursts raise this bound of 4 MiB. Purged chunks still count in `bytes_held`. The
-    /// system may refuse to take locked pages. If a page has 16 KiB or more, a small chunk does not
-    /// contain a whole page of blocks and stays resident.
+    /// system may refuse to take locked pages. If a page has 64 KiB, a small chunk stays resident.
     pub purged_chunks: usize,
     /// The number of chunks that have live blocks and are not the front. Each of them is held until
     /// its last block is freed.

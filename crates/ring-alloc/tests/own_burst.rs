@@ -1,13 +1,13 @@
 //! Tests that the memory of a burst leaves the process while the thread that allocated the burst
 //! frees it, and that repeated bursts keep their pages. No operation follows the last free, and no
-//! thread trims. The test runs in its own process, because all threads of a process share one bound
-//! on freed bytes (`one/freed.rs`).
+//! thread trims. The test runs in its own process, because all threads of a process share the cache
+//! of spans.
 #![cfg(all(feature = "std", target_os = "linux", target_pointer_width = "64", not(miri)))]
 // The shadow memory of AddressSanitizer stays resident.
 #![cfg(not(ephemera_poison = "asan"))]
 
-use bursts::{BURST, CHUNK, KEPT, SHORT, burst, in_order, left};
-use ephemera_testkit::bursts::{PAGE, check_pages_are_kept, exclude_huge_pages, measured};
+use bursts::{BURST, KEPT, SHORT, burst, in_order, left};
+use ephemera_testkit::bursts::{check_pages_are_kept, exclude_huge_pages, measured};
 
 #[path = "support/bursts.rs"]
 mod bursts;
@@ -16,8 +16,7 @@ mod bursts;
 fn bursts_that_their_owner_frees_leave_unless_they_are_repeated() {
     exclude_huge_pages();
     let left = left(measured(|| burst(BURST), in_order));
-    // The last page of each chunk stays, because the global allocator's next block starts on it.
-    assert!(left < BURST / CHUNK * PAGE + KEPT, "{left} bytes stay");
+    assert!(left < KEPT, "{left} bytes stay");
     let memory: Vec<_> = (0..10).map(|_| measured(|| burst(SHORT), in_order)).collect();
     check_pages_are_kept(&memory, SHORT);
 }

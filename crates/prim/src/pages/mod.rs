@@ -243,32 +243,6 @@ pub(crate) fn fence_all_threads() -> bool {
     os::fence_all_threads()
 }
 
-/// Returns the whole pages of a range to the operating system, whichever code mapped them. The
-/// content of these pages is unknown afterwards, even if the system refuses.
-///
-/// The pages keep their addresses and stay as accessible as before. Memory that the system cannot
-/// take back, such as locked pages, stays resident.
-///
-/// # Safety
-/// The range is part of a live block that belongs to the caller. No code needs the bytes of the
-/// range, and no thread accesses them during the call.
-pub unsafe fn discard(start: NonNull<u8>, len: usize) {
-    #[cfg(ephemera_pages)]
-    if let Some((pages, len)) = os::whole_pages(start, len) {
-        // SAFETY: if the range is in a span, the caller's live block keeps that span.
-        if let Some(span) = unsafe { span::Span::at(start) } {
-            span.forgo_huge_pages();
-        }
-        // SAFETY: the pages are in the caller's range, whose content is not needed.
-        let _ = unsafe { os::discard(pages, len) };
-    }
-    // SAFETY: the range is in a live block, and its content is not needed.
-    #[cfg(not(ephemera_pages))]
-    unsafe {
-        fallback::discard(start, len);
-    }
-}
-
 /// Returns the time of a monotonic clock in milliseconds. The time wraps, and may lag by a tick of
 /// the system's clock. Where the system's or the global heap serves the blocks, it is always zero.
 pub fn now_ms() -> usize {

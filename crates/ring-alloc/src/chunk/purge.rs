@@ -1,8 +1,6 @@
 //! Purges a chunk: a thread other than its owner returns the whole pages after the chunk's header
 //! to the operating system. The chunk counts as purged until its remote frees are booked.
 
-use core::ptr::NonNull;
-
 use ephemera_prim::foreign::COMPLETE;
 use ephemera_prim::sync::Ordering;
 
@@ -53,8 +51,8 @@ impl ChunkPtr {
     /// system.
     ///
     /// # Safety
-    /// The calling thread has borrowed the chunk. No block of the chunk is live, and the chunk is
-    /// not the front.
+    /// The calling thread has borrowed the chunk, which came from `Pages`. No block of the chunk is
+    /// live, and the chunk is not the front.
     pub(crate) unsafe fn purge(self) {
         self.foreign().reuse();
         self.whole().contents.write();
@@ -64,25 +62,12 @@ impl ChunkPtr {
         }
         self.purged().store(true, Ordering::Relaxed);
         let (start, len) = (self.at(self.first()), self.whole().end.get() - self.first());
-        // SAFETY: the bytes are part of the chunk, which is not freed while it is lent. No block is
-        // live (B1), so nothing needs these bytes, and the owner does not access them before it
-        // dequeues the chunk.
-        unsafe { discard(start, len) };
+        // SAFETY: the bytes are the last ones of the chunk, a block of `Pages` that is not freed
+        // while it is lent. No block is live (B1), so nothing needs these bytes, and the owner does
+        // not access them before it dequeues the chunk.
+        #[cfg(not(ephemera_loom))]
+        unsafe {
+            ephemera_prim::pages::purge_tail(start, len);
+        }
     }
-}
-
-/// Returns the whole pages of a range to the operating system. The contents of the range are then
-/// unspecified. Without the feature `std`, and in models, does nothing.
-///
-/// # Safety
-/// The range is part of a live block of the backing allocator. Nothing needs the bytes of the range
-/// or uses them during the call.
-pub(crate) unsafe fn discard(start: NonNull<u8>, len: usize) {
-    #[cfg(all(feature = "std", not(ephemera_loom)))]
-    // SAFETY: the caller's range is in a live block, and nothing needs or uses its bytes.
-    unsafe {
-        ephemera_prim::pages::discard(start, len);
-    }
-    #[cfg(not(all(feature = "std", not(ephemera_loom))))]
-    let _ = (start, len);
 }

@@ -176,11 +176,6 @@ pub(crate) unsafe trait RingEnv: Copy {
     fn may_rest(&self) -> bool;
     /// Counts a slow path of a heap that this thread owns. Some calls also look for idle owners.
     fn visit(&self) {}
-    /// Notes that the backing allocator served a chunk of `bytes` bytes.
-    fn note_obtained(&self, bytes: usize);
-    /// Notes that a chunk of `bytes` bytes is about to be freed. Returns whether the caller must
-    /// first return the chunk's pages to the operating system.
-    fn note_freed(&self, bytes: usize) -> bool;
     /// Books the remote frees of the chunks in the inbox: adds them to the chunks' sums of freed
     /// blocks.
     fn book_mail(&self);

@@ -10,7 +10,6 @@ use ephemera_prim::raw;
 use super::front::set_front;
 use super::list::Wait;
 use super::{ChunkHeap, RingEnv, census, chunk_behind, holes, rest};
-use crate::chunk::purge::discard;
 use crate::chunk::sections::Booking;
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::cursor::room_of;
@@ -130,7 +129,6 @@ fn request<E: RingEnv>(env: E, class: ChunkClass, limit: Limit) -> Result<ChunkP
     // SAFETY: the memory was acquired above with the chunk layout of `class`, for this chunk alone.
     let chunk = unsafe { ChunkPtr::create::<E::Geometry>(memory, class, env.identity()) };
     env.heap().link(chunk, class);
-    env.note_obtained(layout.size());
     if class == ChunkClass::Small {
         census::note_requested(env);
     }
@@ -230,11 +228,6 @@ fn free_chunk<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wait: Wait
     }
     let layout = class.chunk_layout::<E::Geometry>();
     let memory = chunk.end_of_life();
-    if env.note_freed(layout.size()) {
-        // SAFETY: the chunk is a live block of `backing` with this layout. It is empty and on no
-        // list (H4, H5), so nothing needs or uses its bytes.
-        unsafe { discard(memory, layout.size()) };
-    }
     // SAFETY: the chunk is empty and on no list (H4, H5), so nothing points to it. It came from
     // `backing` with this layout.
     unsafe { raw::release(env.backing(), memory, layout) };

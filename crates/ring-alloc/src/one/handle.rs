@@ -20,11 +20,15 @@ use crate::stats::Stats;
 /// free chunks that the owner left. Blocks may be freed after the allocating thread has exited, and
 /// destructors of thread-locals may allocate and free.
 ///
-/// `OneRingAlloc` cannot be the `#[global_allocator]`, because its chunks come from the global
-/// heap. This is deliberate: one long-lived block pins its chunk, or a section of it, and a whole
-/// program has long-lived blocks everywhere. In a trial, before chunks had sections, a service with
-/// a cache of 8 MB of strings held 2.4 GB, because each cached string pinned a chunk.
-/// `PooledAllocator` of the crate `typed-pool` can be the global allocator.
+/// Chunks and large blocks come from the operating system, not from the program's global allocator
+/// (on targets without the necessary system calls, from the system's heap). LeakSanitizer does not
+/// search this memory for pointers.
+///
+/// `OneRingAlloc` does not implement `GlobalAlloc`. This is deliberate: one long-lived block pins
+/// its chunk, or a section of it, and a whole program has long-lived blocks everywhere. In a trial,
+/// before chunks had sections, a service with a cache of 8 MB of strings held 2.4 GB, because each
+/// cached string pinned a chunk. `PooledAllocator` of the crate `typed-pool` can be the global
+/// allocator.
 ///
 /// # Examples
 ///
@@ -45,7 +49,7 @@ impl OneRingAlloc {
     /// For a layout of size zero, returns an aligned address without memory.
     ///
     /// # Errors
-    /// Returns [`AllocError`] if the limit would be exceeded or the global heap refuses.
+    /// Returns [`AllocError`] if the limit would be exceeded or the operating system refuses.
     #[inline]
     pub fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let block = heap::allocate(thread::This, layout)?;
@@ -55,7 +59,7 @@ impl OneRingAlloc {
     /// Allocates a block like [`OneRingAlloc::allocate`], and sets all of its bytes to zero.
     ///
     /// # Errors
-    /// Returns [`AllocError`] if the limit would be exceeded or the global heap refuses.
+    /// Returns [`AllocError`] if the limit would be exceeded or the operating system refuses.
     #[inline]
     pub fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let block = heap::allocate_zeroed(thread::This, layout)?;
@@ -74,12 +78,12 @@ impl OneRingAlloc {
 
     /// Grows a block. The most recent block in a chunk that this thread allocates from grows in
     /// place if its class does not change, its address fits the new alignment, and there is room.
-    /// The global heap grows a block that stays *large*: larger than 64 KiB, or aligned to more
-    /// than 4 KiB. Any other block that gains bytes moves.
+    /// A block that stays *large* (larger than 64 KiB, or aligned to more than 4 KiB) grows in its
+    /// span or mapping, if possible. Any other block that gains bytes moves.
     ///
     /// # Errors
-    /// Returns [`AllocError`] if the limit would be exceeded or the global heap refuses. The old
-    /// block is then unchanged.
+    /// Returns [`AllocError`] if the limit would be exceeded or the operating system refuses. The
+    /// old block is then unchanged.
     ///
     /// # Safety
     /// `block` is a live block of `OneRingAlloc`, `old` fits it, and `new.size()` is not smaller
@@ -99,8 +103,8 @@ impl OneRingAlloc {
     /// Grows a block like [`OneRingAlloc::grow`], and sets all bytes from `old.size()` on to zero.
     ///
     /// # Errors
-    /// Returns [`AllocError`] if the limit would be exceeded or the global heap refuses. The old
-    /// block is then unchanged.
+    /// Returns [`AllocError`] if the limit would be exceeded or the operating system refuses. The
+    /// old block is then unchanged.
     ///
     /// # Safety
     /// `block` is a live block of `OneRingAlloc`, `old` fits it, and `new.size()` is not smaller
@@ -118,12 +122,12 @@ impl OneRingAlloc {
     }
 
     /// Shrinks a block. A block in a chunk stays in place, unless its class changes (for example at
-    /// 2 KiB) or its address does not fit the new alignment. The global heap shrinks a block that
-    /// is large before and after the call. All other blocks move.
+    /// 2 KiB) or its address does not fit the new alignment. A block that is large before and
+    /// after the call moves only if it then fits into a smaller span. All other blocks move.
     ///
     /// # Errors
-    /// Returns [`AllocError`] if there is no memory to move the block, or if the global heap
-    /// refuses to shrink a large block. The old block is then unchanged.
+    /// Returns [`AllocError`] if there is no memory to move the block. The old block is then
+    /// unchanged.
     ///
     /// # Safety
     /// `block` is a live block of `OneRingAlloc`, `old` fits it, and `new.size()` is not larger
@@ -140,7 +144,7 @@ impl OneRingAlloc {
         Ok(NonNull::slice_from_raw_parts(shrunk, new.size()))
     }
 
-    /// Frees this thread's empty chunks to the global heap, including those that other threads'
+    /// Frees this thread's empty chunks, including those that other threads'
     /// frees emptied.
     ///
     /// Without a trim, a thread keeps its fronts and up to 4 empty chunks of each class for reuse,
@@ -159,7 +163,7 @@ impl OneRingAlloc {
     /// A thread that no longer allocates keeps its fronts and up to 4 empty chunks of each class,
     /// or up to 2 MiB of small chunks after a hand-over, until its exit or its own
     /// [`trim`](OneRingAlloc::trim). Its other empty chunks, those that remote frees emptied, each
-    /// lose all but two pages while the thread is idle.
+    /// lose all but one page while the thread is idle.
     #[inline]
     pub fn trim_all(&self) {
         self.trim();
@@ -179,8 +183,8 @@ impl OneRingAlloc {
         clean(ProcessRealm);
     }
 
-    /// Sets the limit on the bytes that all threads together may hold from the global heap in
-    /// chunks and large blocks. `usize::MAX`, the initial value, means no limit.
+    /// Sets the limit on the bytes that all threads together may hold in chunks and large
+    /// blocks. `usize::MAX`, the initial value, means no limit.
     ///
     /// Before a request that would exceed the limit fails with [`AllocError`], the requesting
     /// thread frees its empty chunks and those of exited threads. Every other thread frees its own

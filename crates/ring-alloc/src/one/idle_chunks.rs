@@ -59,7 +59,8 @@ pub(super) fn purge_chunks<H>(heap: &ChunkHeap, mail: &Mail<Chunk, H>, by: IdleB
     // Put the unexamined chunks back at once, because the owner may need them soon.
     lent.put_rest_back();
     for chunk in empty.into_iter().flatten() {
-        // SAFETY: the chunk is lent, it is not the front, and none of its blocks is live (B2).
+        // SAFETY: the chunk is lent, it is not the front, and none of its blocks is live (B2). The
+        // chunks of all records come from `Pages`.
         unsafe { chunk.purge() };
     }
     lent.put_back();

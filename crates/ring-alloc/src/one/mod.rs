@@ -4,10 +4,8 @@
 //! * `handle`: the public type.
 //! * `thread`: the static state of the process, and the heap of the calling thread.
 //! * `record`: the data of each record, and remote frees.
-//! * `freed`: the decision whether to return the pages of a chunk before the chunk is freed.
 //! * `idle_chunks`: the purge of an idle owner's chunks by other threads.
 
-mod freed;
 #[cfg(any(test, not(ephemera_loom)))]
 mod idle_chunks;
 #[cfg(all(test, not(ephemera_loom)))]

@@ -7,7 +7,7 @@ use core::alloc::Layout;
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 
-use allocator_api2::alloc::{AllocError, Global};
+use allocator_api2::alloc::AllocError;
 use crossbeam_utils::CachePadded;
 use ephemera_prim::account::{Account, Limit, SharedAccount};
 use ephemera_prim::epoch::Epoch;
@@ -17,10 +17,10 @@ use ephemera_prim::idle::Mail;
 use ephemera_prim::idle::{IDLE_MS, IdleQueue, LOOK_EVERY};
 #[cfg(any(test, not(ephemera_loom)))]
 use ephemera_prim::idle::{IdleBy, IdleHeaps, Purged, PushedBytes};
+use ephemera_prim::pages::Pages;
 use ephemera_prim::record::{Lease, Record, Registry};
 use ephemera_prim::word::OwnerUsize;
 
-use super::freed::FreedBytes;
 #[cfg(any(test, not(ephemera_loom)))]
 use super::idle_chunks::purge_chunks;
 use crate::chunk::{self, Chunk, ChunkPtr};
@@ -97,9 +97,6 @@ pub(crate) struct RingWorld<G: 'static> {
     pub(crate) registry: Registry<RingRecord<G>>,
     pub(crate) account: SharedAccount,
     epoch: Epoch,
-    /// The numbers of bytes of the chunks that all owners freed. Each thread that frees or requests
-    /// chunks writes these numbers, so they have their own cache line.
-    freed: CachePadded<FreedBytes>,
     /// The records whose owners may be idle.
     #[cfg(not(ephemera_loom))]
     pub(super) idle: IdleQueue<HeapRecord<G>>,
@@ -117,7 +114,6 @@ impl<G: Geometry> RingWorld<G> {
                 registry,
                 account: SharedAccount::new(),
                 epoch: Epoch::new(),
-                freed: CachePadded::new(FreedBytes::new()),
                 #[cfg(not(ephemera_loom))]
                 idle: IdleQueue::new(PAUSE_MS),
             }
@@ -239,11 +235,11 @@ impl<R: Realm> Clone for RecordOwner<'_, R> {
 impl<R: Realm> Copy for RecordOwner<'_, R> {}
 
 // SAFETY: the record's holder has entered the heap and owns it (L1). The heaps of NOWHERE and GONE
-// are never written (H6). The owner word of each chunk names the record. All chunks come from the
-// global heap.
+// are never written (H6). The owner word of each chunk names the record. All chunks come from
+// `Pages`.
 unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
     type Geometry = R::Geometry;
-    type Backing = Global;
+    type Backing = Pages;
     type Account = SharedAccount;
     const HANDS_OVER: bool = true;
 
@@ -261,8 +257,8 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
         heap::refill(self, layout, class, limit)
     }
 
-    fn backing(&self) -> &Global {
-        &Global
+    fn backing(&self) -> &Pages {
+        &Pages
     }
 
     fn account(&self) -> &SharedAccount {
@@ -292,14 +288,6 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
         if self.record.data().visits.add(1) % LOOK_EVERY == 0 {
             self.realm.world().idle.look(&IdleRings(self.realm));
         }
-    }
-
-    fn note_obtained(&self, bytes: usize) {
-        self.realm.world().freed.note_obtained(bytes);
-    }
-
-    fn note_freed(&self, bytes: usize) -> bool {
-        self.realm.world().freed.note_freed(bytes)
     }
 
     fn book_mail(&self) {

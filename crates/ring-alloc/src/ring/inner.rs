@@ -160,14 +160,6 @@ unsafe impl<A: Allocator, G: Geometry> RingEnv for &Inner<A, G> {
         false
     }
 
-    fn note_obtained(&self, _: usize) {}
-
-    /// Returns `false`, because the backing allocator, which the user chose, decides about the
-    /// pages of freed chunks.
-    fn note_freed(&self, _: usize) -> bool {
-        false
-    }
-
     fn book_mail(&self) {}
 
     fn trim_asked(&self) -> bool {

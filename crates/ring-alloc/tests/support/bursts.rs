@@ -9,13 +9,12 @@ pub(crate) const BURST: usize = 64 * MIB;
 /// The number of bytes in a burst that a test repeats, small enough that each burst soon follows
 /// the previous one.
 pub(crate) const SHORT: usize = 16 * MIB;
-pub(crate) const CHUNK: usize = 32 << 10;
 
-/// The number of bytes that may stay resident besides one or two pages of each chunk: freed chunks
-/// that kept their pages, and other memory.
+/// The number of bytes that may stay resident besides the first page of each chunk: cached spans,
+/// and other memory.
 pub(crate) const KEPT: usize = 6 * MIB;
 
-/// A block of 1 KiB. A chunk of 32 KiB holds 31 of them.
+/// A block of 1 KiB. A chunk holds 63 of them.
 pub(crate) type Block = Box<[u64; 128], OneRingAlloc>;
 pub(crate) type Burst = Vec<Option<Block>>;
 

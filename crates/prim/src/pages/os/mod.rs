@@ -110,17 +110,6 @@ fn is_whole_pages(block: NonNull<u8>, len: usize, page: usize) -> bool {
     (block.addr().get() | len) & (page - 1) == 0 && len != 0
 }
 
-/// Returns the pages of a range to the operating system, whichever code mapped them, and reports
-/// whether that worked. The content of these pages is unknown afterwards.
-///
-/// # Safety
-/// The range consists of accessible pages that belong to the caller, and its content is not needed.
-#[must_use]
-pub(super) unsafe fn discard(block: NonNull<u8>, len: usize) -> bool {
-    // SAFETY: the caller owns these accessible pages and does not need their content.
-    !refused() && unsafe { system::discard(block, len) }
-}
-
 /// Returns the whole pages of a range: their start and their length in bytes. Returns `None` if the
 /// range has no whole page.
 pub(super) fn whole_pages(start: NonNull<u8>, len: usize) -> Option<(NonNull<u8>, usize)> {

@@ -97,18 +97,6 @@ pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
     keeping_errno(|| unsafe { libc::mmap(at, len, PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED })
 }
 
-/// Advises the system to drop the pages. Never replaces the mapping, unlike [`purge`] on some
-/// systems, because other code may have created it.
-pub(super) unsafe fn discard(block: NonNull<u8>, len: usize) -> bool {
-    const ADVICE: libc::c_int = if cfg!(any(target_os = "linux", target_os = "android")) {
-        libc::MADV_DONTNEED
-    } else {
-        libc::MADV_FREE
-    };
-    // SAFETY: the caller owns these accessible pages and does not need their content.
-    keeping_errno(|| unsafe { libc::madvise(block.as_ptr().cast(), len, ADVICE) == 0 })
-}
-
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) unsafe fn remap(
     block: NonNull<u8>,

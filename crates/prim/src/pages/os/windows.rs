@@ -62,11 +62,6 @@ pub(super) unsafe fn purge(block: NonNull<u8>, len: usize) -> bool {
     unsafe { !VirtualAlloc(block.as_ptr().cast(), len, MEM_RESET, PAGE_READWRITE).is_null() }
 }
 
-pub(super) unsafe fn discard(block: NonNull<u8>, len: usize) -> bool {
-    // SAFETY: the caller owns these accessible pages and does not need their content.
-    unsafe { purge(block, len) }
-}
-
 pub(super) unsafe fn remap(_: NonNull<u8>, _: (usize, usize), _may_move: bool) -> Option<NonNull<u8>> {
     None
 }
