@@ -168,12 +168,12 @@ impl ChunkPtr {
         unsafe { NonNull::new_unchecked(pointer) }
     }
 
-    /// Returns the address of the last three lines of the header, as a pointer.
+    /// Returns the address of the third and the fourth line of the header, as a pointer.
     fn sections_ptr(self) -> NonNull<Sections> {
         self.at(self.addr() + size_of::<Chunk>()).cast()
     }
 
-    /// Returns the last three lines of the header. The chunk must be divided, or about to
+    /// Returns the third and the fourth line of the header. The chunk must be divided, or about to
     /// be divided.
     #[inline]
     fn sections(&self) -> &Sections {

@@ -71,9 +71,8 @@ pub trait Geometry: 'static {
     const RETAIN: usize = 4;
 }
 
-/// The default geometry of a `RingAlloc`. Blocks of up to 2 KiB, aligned to at most 512 bytes, are
-/// in chunks of 32 KiB. Other blocks of up to 64 KiB, aligned to at most 4 KiB, are in chunks of
-/// 256 KiB. `OneRingAlloc` differs in one number: its small chunks have 64 KiB.
+/// The default geometry. Blocks of up to 2 KiB, aligned to at most 512 bytes, are in chunks of 32
+/// KiB. Other blocks of up to 64 KiB, aligned to at most 4 KiB, are in chunks of 256 KiB.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Standard;
 

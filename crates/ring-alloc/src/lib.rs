@@ -1,6 +1,6 @@
 //! A ring of chunks for short-lived memory.
 //!
-//! A *chunk* is a piece of memory, usually 32 or 64 KiB, that the allocator cuts into blocks. An
+//! A *chunk* is a piece of memory, usually 32 KiB, that the allocator cuts into blocks. An
 //! allocation moves a cursor through the chunk, and a free adds to a count. When the last block of
 //! a chunk is freed, the chunk can be reused from its start. Blocks do not have headers, and may be
 //! freed in any order. The memory held depends on the live blocks, not on how many blocks were
@@ -31,12 +31,11 @@
 //!
 //! # Trade-offs
 //!
-//! * A long-lived block pins its whole chunk: 32 KiB for blocks up to 2 KiB (64 KiB in
-//!   `OneRingAlloc`), and 256 KiB for blocks that are larger or are aligned to more than 512 bytes.
-//!   A thousand small long-lived blocks, scattered among short-lived ones, can pin a thousand
-//!   chunks. A heap of 2 MiB or more, of which less than half is live, also reuses the memory
-//!   between such blocks, where 3 or 4 KiB in a row are free. A free between them takes longer.
-//!   Allocate long-lived blocks elsewhere.
+//! * A long-lived block pins its whole chunk: 32 KiB for blocks up to 2 KiB, and 256 KiB for blocks
+//!   that are larger or are aligned to more than 512 bytes. A thousand small long-lived blocks,
+//!   scattered among short-lived ones, can pin a thousand chunks (32 MB). A heap of 2 MiB or more,
+//!   of which less than half is live, also reuses the memory between such blocks, where 3 or 4 KiB
+//!   in a row are free. A free between them takes longer. Allocate long-lived blocks elsewhere.
 //! * A block in a chunk can grow in place only at the top of its chunk, so two vectors move if they
 //!   grow alternately.
 //! * A block larger than 64 KiB, or aligned to more than 4 KiB, comes from the backing allocator,

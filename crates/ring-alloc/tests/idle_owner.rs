@@ -17,7 +17,7 @@ static TURN: Mutex<()> = Mutex::new(());
 
 const MIB: usize = 1 << 20;
 const BURST: usize = 32 * MIB;
-const SMALL_CHUNK: usize = 64 << 10;
+const SMALL_CHUNK: usize = 32 << 10;
 const MEDIUM_CHUNK: usize = 256 << 10;
 
 /// A pause without slow paths, long enough for an owner to become idle.
@@ -144,7 +144,7 @@ fn memory_of_medium_blocks_leaves_after_another_thread_frees_it() {
 
 #[test]
 fn surviving_block_keeps_only_its_own_chunk() {
-    // A chunk has 1,018 blocks, so every second chunk has a block that survives.
-    let some = |blocks: Vec<Block<8>>| blocks.into_iter().step_by(2_036).collect();
+    // A chunk has 507 blocks, so about every second chunk has a block that survives.
+    let some = |blocks: Vec<Block<8>>| blocks.into_iter().step_by(1_018).collect();
     check::<8>(all, some, BURST / 2 + kept(SMALL_CHUNK) / 2 + SLACK);
 }

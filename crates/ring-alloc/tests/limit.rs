@@ -280,12 +280,11 @@ fn limit_of_one_ring_alloc_is_exact() {
     take_turn();
     let _unlimited = Unlimited;
     let before = clean();
-    // A chunk has 64 KiB but for the last 16 bytes.
-    let limit = before + 3 * ((64 << 10) - 16);
+    let limit = before + 3 * prices::<Standard>().small;
     OneRingAlloc.set_limit(limit);
     assert_eq!(OneRingAlloc.stats().limit, limit);
     let mut blocks = Checked::new(&OneRingAlloc);
-    assert!(fill(&mut blocks, 1_000) >= 190, "three chunks of 64 KiB");
+    assert!(fill(&mut blocks, 1_000) >= 90, "three chunks of 32 KiB");
     let stats = OneRingAlloc.stats();
     assert_eq!((stats.bytes_held, stats.blocks_live()), (limit, blocks.oracle.len()));
     assert_eq!(stats.bytes_live(), blocks.oracle.bytes());

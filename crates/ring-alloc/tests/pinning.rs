@@ -23,18 +23,16 @@ const TRAFFIC: usize = if cfg!(miri) {
 };
 /// The numbers of long-lived blocks to try.
 const STUCK: &[usize] = if cfg!(miri) { &[2] } else { &[10, 100, 1_000] };
-/// The distance between two long-lived blocks, in allocations. A chunk holds fewer blocks, so two
-/// long-lived blocks never share a chunk. (Under Miri, two blocks of `spike` can.)
-const APART: usize = if cfg!(miri) { 270 } else { 1_100 };
+/// The distance between two long-lived blocks, in allocations. A chunk of 32 KiB holds fewer
+/// blocks, so two long-lived blocks never share a chunk. (Under Miri, two blocks of `spike` can.)
+const APART: usize = if cfg!(miri) { 270 } else { 800 };
 
-/// The size of a small chunk of a ring in bytes, rounded up.
+/// The size of a small chunk in bytes, rounded up.
 const CHUNK: usize = 32 << 10;
-/// The same of `OneRingAlloc`.
-const ONE_CHUNK: usize = 64 << 10;
 
-/// Returns the number of bytes that `k` long-lived blocks in chunks of `chunk` bytes may keep.
-const fn price(k: usize, chunk: usize) -> usize {
-    (k + 8) * chunk
+/// Returns the number of bytes that `k` long-lived blocks may keep.
+const fn price(k: usize) -> usize {
+    (k + 8) * CHUNK
 }
 
 /// The order in which a window of blocks is freed.
@@ -133,7 +131,7 @@ fn long_lived_blocks_among_others_cost_a_chunk_each() {
         let backing = Counting::new();
         let ring = RingAlloc::new_in(&backing);
         spread(&ring, k, || {});
-        assert!(backing.held().peak <= price(k, CHUNK), "{k} stuck: {:?}", backing.held());
+        assert!(backing.held().peak <= price(k), "{k} stuck: {:?}", backing.held());
         drop(ring);
         assert_eq!(backing.held().bytes, 0);
     }
@@ -145,7 +143,7 @@ fn long_lived_blocks_of_a_spike_cost_a_chunk_each() {
         let backing = Counting::new();
         let ring = RingAlloc::new_in(&backing);
         spike(&ring, k, || {
-            assert!(backing.held().bytes <= price(k, CHUNK), "{k} stuck: {:?}", backing.held());
+            assert!(backing.held().bytes <= price(k), "{k} stuck: {:?}", backing.held());
             assert!(ring.stats().pinned_chunks() <= k);
         });
         drop(ring);
@@ -165,12 +163,12 @@ fn long_lived_blocks_cost_a_chunk_each_in_one_ring_alloc() {
     let held = || OneRingAlloc.stats().bytes_held - before;
     for &order in ORDERS {
         traffic_beside_one(OneRingAlloc, order);
-        assert!(held() < 10 * ONE_CHUNK, "{order:?}: {} bytes", held());
+        assert!(held() < 10 * CHUNK, "{order:?}: {} bytes", held());
     }
     for &k in STUCK {
         assert_eq!(clean(), before);
-        spread(OneRingAlloc, k, || assert!(held() <= price(k, ONE_CHUNK), "{k} stuck: {} bytes", held()));
-        spike(OneRingAlloc, k, || assert!(held() <= price(k, ONE_CHUNK), "{k} stuck: {} bytes", held()));
+        spread(OneRingAlloc, k, || assert!(held() <= price(k), "{k} stuck: {} bytes", held()));
+        spike(OneRingAlloc, k, || assert!(held() <= price(k), "{k} stuck: {} bytes", held()));
     }
     assert_eq!(clean(), before);
 }

@@ -17,7 +17,7 @@ use ephemera_testkit::bursts::{
 mod bursts;
 
 /// The size of a small chunk in bytes, rounded up.
-const CHUNK: usize = 64 << 10;
+const CHUNK: usize = 32 << 10;
 
 /// Serialises the tests of this file.
 static TURN: Mutex<()> = Mutex::new(());
@@ -27,7 +27,7 @@ fn in_reverse(blocks: &mut Burst) {
 }
 
 /// Frees the blocks on two threads. Each thread frees every second piece of 100 blocks, which fill
-/// one to two chunks.
+/// about three chunks.
 fn on_two_threads(blocks: &mut Burst) {
     let mut halves = [Vec::new(), Vec::new()];
     blocks.chunks_mut(100).enumerate().for_each(|(number, piece)| halves[number % 2].push(piece));

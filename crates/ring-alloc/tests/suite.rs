@@ -32,12 +32,12 @@ struct Ring<G> {
     limit: usize,
 }
 
-/// Returns the size of the header of a small chunk of at most 32 KiB: 320 bytes if each small block
-/// fits into three sections of the chunk, so that the chunk can be divided, and 128 otherwise.
+/// Returns the size of the header of a small chunk: 256 bytes if each small block fits into three
+/// sections of the chunk, so that the chunk can be divided, and 128 otherwise.
 const fn small_header<G: Geometry>() -> usize {
     let hole = 3 * (G::SMALL_CHUNK / 32);
-    let is_divisible = 320_usize.next_multiple_of(G::SMALL_ALIGN) + G::SMALL_MAX + 16 <= hole;
-    if is_divisible { 320 } else { 128 }
+    let is_divisible = 256_usize.next_multiple_of(G::SMALL_ALIGN) + G::SMALL_MAX + 16 <= hole;
+    if is_divisible { 256 } else { 128 }
 }
 
 /// Returns the largest sizes and alignments of the classes, the room in an empty chunk, and the

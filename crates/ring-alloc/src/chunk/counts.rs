@@ -7,19 +7,19 @@ use core::ops::Range;
 use crate::cursor::GRANULE;
 use crate::geometry::Geometry;
 
-/// The largest number of sections of a chunk.
-pub(super) const SECTIONS_MAX: usize = 64;
+/// The number of sections of a chunk.
+pub(super) const SECTIONS: usize = 32;
 
 /// The number of sections of the shortest hole. Every small block fits into each hole.
 pub(super) const SHORTEST: usize = 3;
 
 /// The number of freed granules of each section of a chunk.
 #[derive(Debug)]
-pub(super) struct FreedCounts([Cell<u8>; SECTIONS_MAX]);
+pub(super) struct FreedCounts([Cell<u8>; SECTIONS]);
 
 impl FreedCounts {
     pub(super) fn new() -> Self {
-        Self([const { Cell::new(0) }; SECTIONS_MAX])
+        Self([const { Cell::new(0) }; SECTIONS])
     }
 
     /// Sets the counts of these sections to zero.
@@ -64,7 +64,7 @@ impl FreedCounts {
     /// the end of the chunk.
     #[inline]
     fn add_within<G: Geometry>(&self, address: usize, bytes: usize) {
-        self.add_to(section_of::<G>(address), bytes / GRANULE);
+        self.add_to(address / section_bytes::<G>() % SECTIONS, bytes / GRANULE);
     }
 
     #[inline]
@@ -75,15 +75,15 @@ impl FreedCounts {
 
     /// Returns a bit for each section whose bytes all count as freed.
     #[inline]
-    fn free<G: Geometry>(&self) -> u64 {
+    fn free<G: Geometry>(&self) -> u32 {
         // The largest count is a power of two, so its bit shows whether a section is free. The
         // multiplication gathers the bits of eight sections in the highest byte.
         let of_eight = |eight: usize| {
             let counts = u64::from_le_bytes(core::array::from_fn(|at| self.0[8 * eight + at].get()));
             let bits = counts >> granules::<G>().trailing_zeros() & 0x0101_0101_0101_0101;
-            bits.wrapping_mul(0x0102_0408_1020_4080) >> 56
+            (bits.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
         };
-        (0..section_count::<G>() / 8).fold(0, |free, eight| free | of_eight(eight) << (8 * eight))
+        (0..SECTIONS / 8).fold(0, |free, eight| free | of_eight(eight) << (8 * eight))
     }
 
     /// Returns the sections of the first hole: the first run of free sections that is not shorter
@@ -97,19 +97,9 @@ impl FreedCounts {
     }
 }
 
-/// Returns the number of sections of a chunk: 32, or 64 if the chunk has more than 32 KiB.
-pub(super) const fn section_count<G: Geometry>() -> usize {
-    if G::SMALL_CHUNK > 32 << 10 { SECTIONS_MAX } else { 32 }
-}
-
 /// Returns the number of bytes of a section.
 pub(super) const fn section_bytes<G: Geometry>() -> usize {
-    G::SMALL_CHUNK / section_count::<G>()
-}
-
-/// Returns the section of an address in a chunk.
-const fn section_of<G: Geometry>(address: usize) -> usize {
-    address / section_bytes::<G>() % section_count::<G>()
+    G::SMALL_CHUNK / SECTIONS
 }
 
 /// Divides the bytes between two addresses in a chunk by section. Returns each section, with the
@@ -118,7 +108,7 @@ pub(super) fn parts<G: Geometry>(addresses: Range<usize>) -> impl Iterator<Item 
     let Range { mut start, end } = addresses;
     core::iter::from_fn(move || {
         let bytes = (end - start).min(section_bytes::<G>() - start % section_bytes::<G>());
-        let section = section_of::<G>(start);
+        let section = start / section_bytes::<G>() % SECTIONS;
         start += bytes;
         (bytes != 0).then_some((section, bytes / GRANULE))
     })
@@ -146,10 +136,9 @@ impl FreedCounts {
 
 #[cfg(all(test, not(ephemera_loom)))]
 mod tests {
-    use super::{FreedCounts, GRANULE, Range, SHORTEST};
+    use super::{FreedCounts, GRANULE, Range, SECTIONS, SHORTEST};
     use crate::geometry::Standard;
 
-    const SECTIONS: usize = super::section_count::<Standard>();
     const BYTES: usize = super::section_bytes::<Standard>();
 
     /// Returns counts in which these sections are free.

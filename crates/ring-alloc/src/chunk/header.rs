@@ -86,7 +86,7 @@ pub(crate) const fn headers<G: Geometry>() -> [usize; CLASSES] {
 pub(super) const WITH_SECTIONS: usize = size_of::<Chunk>() + size_of::<Sections>();
 
 #[cfg(not(ephemera_loom))]
-const _: () = assert!(WITH_SECTIONS == 320, "a header with sections is five cache lines");
+const _: () = assert!(WITH_SECTIONS == 256, "a header with sections is four cache lines");
 
 // SAFETY: all fields are atomics, except `end`, `first` and `class`, which never change after the
 // chunk is created. Threads compare `owner`, and follow it only if it points to a record, which
@@ -162,8 +162,8 @@ pub(super) const DIVIDED: usize = 1;
 /// The state of a divided chunk that is on that list.
 pub(super) const LISTED: usize = 2;
 
-/// The last three lines of a chunk's header, which only a divided chunk uses. Threads other than
-/// the owner access only the sum of the cursor and the last field.
+/// The third and the fourth line of a chunk's header, which only a divided chunk uses. Threads
+/// other than the owner access only the sum of the cursor and the last field.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Sections {
@@ -180,8 +180,7 @@ pub(super) struct Sections {
 }
 
 #[cfg(all(not(ephemera_loom), target_pointer_width = "64"))]
-const _: () =
-    assert!(offset_of!(Sections, freed) + 32 == 64, "a free in 32 sections writes one line of them");
+const _: () = assert!(offset_of!(Sections, next) == 64, "a free writes one line of the sections");
 
 impl Sections {
     pub(super) fn new() -> Self {

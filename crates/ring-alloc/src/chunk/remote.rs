@@ -13,7 +13,7 @@ use core::ops::Range;
 use ephemera_prim::ordering;
 use ephemera_prim::sync::{AtomicU64, Ordering};
 
-use super::counts::{FreedCounts, SECTIONS_MAX, parts, section_count};
+use super::counts::{FreedCounts, SECTIONS, parts};
 use crate::geometry::Geometry;
 
 // ORDERING: Release. Pairs with the Acquire in `RemoteCounts::collect`. Publishes: this thread's
@@ -26,8 +26,7 @@ ordering!(collect_order = Acquire, Relaxed if "remote_collect_relaxed");
 /// The number of freed granules of each section that the owner has not collected, in one byte each.
 /// A byte does not overflow, because a section has at most 128 granules.
 #[derive(Debug)]
-#[repr(align(64))]
-pub(super) struct RemoteCounts([AtomicU64; SECTIONS_MAX / 8]);
+pub(super) struct RemoteCounts([AtomicU64; SECTIONS / 8]);
 
 impl RemoteCounts {
     pub(super) fn new() -> Self {
@@ -43,8 +42,8 @@ impl RemoteCounts {
     }
 
     /// Moves the counts to `freed`. Only the owner may call this.
-    pub(super) fn collect<G: Geometry>(&self, freed: &FreedCounts) {
-        for (word, eight) in self.words::<G>().iter().zip(0..) {
+    pub(super) fn collect(&self, freed: &FreedCounts) {
+        for (word, eight) in self.0.iter().zip(0..) {
             if word.load(Ordering::Relaxed) != 0 {
                 // ORDERING: `collect_order`. Pairs with `add`.
                 freed.add_to_eight(eight, word.swap(0, collect_order()).to_le_bytes());
@@ -53,12 +52,7 @@ impl RemoteCounts {
     }
 
     /// Sets the counts to zero. Only the owner may call this, while no block is live.
-    pub(super) fn reset<G: Geometry>(&self) {
-        self.words::<G>().iter().for_each(|word| word.store(0, Ordering::Relaxed));
-    }
-
-    /// Returns the words of the sections that a chunk of this geometry has.
-    fn words<G: Geometry>(&self) -> &[AtomicU64] {
-        &self.0[..section_count::<G>() / 8]
+    pub(super) fn reset(&self) {
+        self.0.iter().for_each(|word| word.store(0, Ordering::Relaxed));
     }
 }

@@ -1,9 +1,9 @@
 //! Divides a chunk of small blocks into sections, so that a heap can reuse the memory between
 //! blocks that live long.
 //!
-//! A *divided* chunk counts the freed bytes of each of its sections (see `counts`). A section whose
-//! bytes are all freed is *free*. Three or more free sections side by side are a *hole*: the
-//! chunk's second cursor can run through it again, although blocks in other sections are live.
+//! A *divided* chunk counts the freed bytes of each of its 32 sections. A section whose bytes are
+//! all freed is *free*. Three or more free sections side by side are a *hole*: the chunk's second
+//! cursor can run through it again, although blocks in other sections are live.
 //!
 //! ```text
 //!  section   0 ... 9        10     11 ... 17   18     19, 20   21     22 ... 31
@@ -27,7 +27,7 @@ use core::ops::Range;
 use ephemera_prim::sync::Ordering;
 
 use super::ChunkPtr;
-use super::counts::{section_bytes, section_count};
+use super::counts::{SECTIONS, section_bytes};
 use super::header::{Chunk, DIVIDED, LISTED, NEVER, WHOLE};
 use crate::geometry::Geometry;
 use crate::live::LiveCount;
@@ -45,10 +45,10 @@ impl ChunkPtr {
     pub(crate) fn divide<G: Geometry>(self) {
         self.sections().cursor.taken.set(LiveCount::NONE.word());
         self.back().set(LiveCount::NONE.word());
-        self.remote_counts().reset::<G>();
+        self.remote_counts().reset();
         self.divided().store(true, Ordering::Relaxed);
         self.set_state(DIVIDED, NEVER);
-        self.open::<G>(0..section_count::<G>());
+        self.open::<G>(0..SECTIONS);
     }
 
     /// Makes a divided chunk undivided: copies the sum of all allocations to the first cursor. This
@@ -77,8 +77,8 @@ impl ChunkPtr {
     }
 
     /// Adds the bytes that other threads freed since the last call to the counts of the sections.
-    pub(crate) fn collect_remote<G: Geometry>(self) {
-        self.remote_counts().collect::<G>(&self.sections().freed);
+    pub(crate) fn collect_remote(self) {
+        self.remote_counts().collect(&self.sections().freed);
     }
 
     /// Books the free of the block of `room` bytes at `start` in a divided chunk. `back` is the sum
@@ -135,7 +135,7 @@ impl ChunkPtr {
             self.cover::<G>(start..self.first());
             start = self.first();
         }
-        if hole.end == section_count::<G>() {
+        if hole.end == SECTIONS {
             self.cover::<G>(self.whole().end.get()..end);
             end = self.whole().end.get();
         }

@@ -14,17 +14,10 @@ use crate::geometry::Geometry;
 /// The number of chunks that the census examines after a request.
 const STEP: usize = 16;
 
-/// Returns the number of small chunks with live blocks that a heap needs to become sparse: 2 MiB of
-/// them, or fewer in a geometry that retains few chunks.
+/// Returns the number of small chunks with live blocks that a heap needs to become sparse: 64, or
+/// 2 MiB, in the default geometry.
 const fn least<G: Geometry>() -> usize {
-    let (many, few) = ((2 << 20) / G::SMALL_CHUNK, G::RETAIN.saturating_mul(16));
-    if G::RETAIN == 0 {
-        4
-    } else if few < many {
-        few
-    } else {
-        many
-    }
+    if G::RETAIN == 0 { 4 } else { G::RETAIN.saturating_mul(16) }
 }
 
 /// Continues the census after a request for a small chunk.

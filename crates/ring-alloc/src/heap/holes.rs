@@ -175,7 +175,7 @@ pub(super) fn note_booked<E: RingEnv>(env: E, chunk: ChunkPtr) {
     if !chunk.is_divided() {
         return;
     }
-    chunk.collect_remote::<E::Geometry>();
+    chunk.collect_remote();
     let is_front = env.heap().divided_front() == Some(chunk);
     if !is_front && !chunk.is_listed() && !weakened!("booked_chunks_stay_unlisted") {
         list_if_hole(env, chunk);

@@ -17,15 +17,13 @@ use ephemera_testkit::suite::take_turn;
 
 use super::record::IdleRings;
 #[cfg(not(miri))]
-use super::thread::{ProcessGeometry, This};
+use super::thread::This;
 use super::thread::{ProcessRealm, WORLD};
 use crate::OneRingAlloc;
 #[cfg(not(miri))]
-use crate::geometry::Geometry;
-#[cfg(not(miri))]
 use crate::heap::RingEnv;
 
-/// A value of 2 KiB with a number at both ends. A chunk holds 31 values, so a value starts or
+/// A value of 2 KiB with a number at both ends. A chunk holds fifteen values, so a value starts or
 /// ends on each page of the chunk.
 struct Ends {
     first: usize,
@@ -42,7 +40,7 @@ impl Ends {
 type Value = Box<Ends, OneRingAlloc>;
 
 /// The number of values that one owner allocates, which fill more chunks than one look purges.
-const VALUES: usize = if cfg!(miri) { 130 } else { 800 };
+const VALUES: usize = if cfg!(miri) { 64 } else { 400 };
 
 fn value(number: usize) -> Value {
     Box::new_in(Ends { first: number, _between: MaybeUninit::uninit(), last: number }, OneRingAlloc)
@@ -72,10 +70,10 @@ fn look_until_purged(chunks: usize) {
 /// Makes the heap of this thread sparse. Returns the values that pin its chunks.
 #[cfg(not(miri))]
 fn sparse() -> Vec<Value> {
-    let all: Vec<_> = (0..31 * 80).map(value).collect();
-    let mut kept: Vec<_> = all.into_iter().step_by(31).collect();
+    let all: Vec<_> = (0..15 * 80).map(value).collect();
+    let mut kept: Vec<_> = all.into_iter().step_by(15).collect();
     while This.heap().divided_front().is_none() {
-        kept.extend((0..31).map(value).collect::<Vec<_>>().pop());
+        kept.extend((0..15).map(value).collect::<Vec<_>>().pop());
         assert!(kept.len() < 1_000, "the heap never becomes sparse");
     }
     kept
@@ -133,7 +131,7 @@ fn an_owner_reuses_purged_divided_chunks() {
 #[test]
 #[cfg(not(miri))]
 fn holes_of_a_chunk_that_was_lent_are_used_again() {
-    const CHUNK: usize = ProcessGeometry::SMALL_CHUNK;
+    const CHUNK: usize = 32 << 10;
     let chunk_of = |value: &Value| ptr::from_ref(&**value).addr() & !(CHUNK - 1);
     take_turn();
     let barriers = [(); 4].map(|()| Barrier::new(2));
@@ -162,11 +160,11 @@ fn holes_of_a_chunk_that_was_lent_are_used_again() {
             freed.wait();
             lent.wait();
             // More values than the front and one more chunk have room for.
-            let more: Vec<_> = (0..62).map(value).collect();
+            let more: Vec<_> = (0..30).map(value).collect();
             let during = more.iter().filter(|value| chunk_of(value) == chunk).count();
             tried.wait();
             returned.wait();
-            let again: Vec<_> = (0..62).map(value).collect();
+            let again: Vec<_> = (0..30).map(value).collect();
             let after = again.iter().filter(|value| chunk_of(value) == chunk).count();
             drop((first, outside, before));
             (during, after)

@@ -13,27 +13,13 @@ use ephemera_prim::record::{FIRST, Lease, Record, Registry};
 use super::record::{Realm, RecordOwner, RingRecord, RingWorld, release};
 use crate::chunk::front::FrontPtr;
 use crate::chunk::{BumpCursor, ChunkPtr};
-use crate::geometry::{ChunkClass, Geometry, Standard};
+use crate::geometry::{ChunkClass, Standard};
 use crate::heap::{self, ChunkHeap, RingEnv};
 use crate::live::LiveCount;
 
-/// The geometry of [`Standard`], with small chunks of 64 KiB. A page of each chunk stays resident
-/// while its owner sleeps, so fewer chunks mean less memory.
-#[derive(Debug)]
-pub(super) struct ProcessGeometry;
+type Own = RingRecord<Standard>;
 
-impl Geometry for ProcessGeometry {
-    const SMALL_MAX: usize = Standard::SMALL_MAX;
-    const SMALL_ALIGN: usize = Standard::SMALL_ALIGN;
-    const SMALL_CHUNK: usize = 64 << 10;
-    const MEDIUM_MAX: usize = Standard::MEDIUM_MAX;
-    const MEDIUM_ALIGN: usize = Standard::MEDIUM_ALIGN;
-    const MEDIUM_CHUNK: usize = Standard::MEDIUM_CHUNK;
-}
-
-type Own = RingRecord<ProcessGeometry>;
-
-pub(super) static WORLD: RingWorld<ProcessGeometry> =
+pub(super) static WORLD: RingWorld<Standard> =
     RingWorld::new(Registry::new([const { Record::new(Own::new()) }; FIRST], Own::new));
 
 impl Tenant for Own {
@@ -69,10 +55,10 @@ impl Tenant for Own {
 pub(super) struct ProcessRealm;
 
 impl Realm for ProcessRealm {
-    type Geometry = ProcessGeometry;
+    type Geometry = Standard;
 
     #[inline]
-    fn world(&self) -> &RingWorld<ProcessGeometry> {
+    fn world(&self) -> &RingWorld<Standard> {
         &WORLD
     }
 
@@ -98,7 +84,7 @@ impl This {
 // `account` are the same for all records, and the other methods forward to the `RecordOwner` of the
 // thread's record.
 unsafe impl RingEnv for This {
-    type Geometry = ProcessGeometry;
+    type Geometry = Standard;
     type Backing = Pages;
     type Account = SharedAccount;
     const HANDS_OVER: bool = true;
@@ -236,8 +222,8 @@ mod tests {
     use ephemera_testkit::suite::take_turn;
 
     use super::{
-        ChunkClass, Held, Limit, ProcessGeometry, ProcessRealm, Record, RingEnv, This, WORLD, bound, heap,
-        near, refill_held, release,
+        ChunkClass, Held, Limit, ProcessRealm, Record, RingEnv, Standard, This, WORLD, bound, heap, near,
+        refill_held, release,
     };
     use crate::OneRingAlloc;
     use crate::one::record::DRAINS;
@@ -277,7 +263,7 @@ mod tests {
         let (layout, class) = (Layout::new::<[u8; 4_000]>(), ChunkClass::Medium);
         let block = refill_held(Held::Leased(lease), layout, class, Limit::Applies).expect("no limit");
         // The account shows what is held. A call of `stats` would trim the record.
-        assert_eq!(held(), class.chunk_layout::<ProcessGeometry>().size(), "the small chunk is empty");
+        assert_eq!(held(), class.chunk_layout::<Standard>().size(), "the small chunk is empty");
         // SAFETY: the block was allocated above with this layout.
         unsafe { OneRingAlloc.deallocate(block, layout) };
         assert_eq!(held(), 0);

@@ -14,7 +14,7 @@ pub(crate) const SHORT: usize = 16 * MIB;
 /// and other memory.
 pub(crate) const KEPT: usize = 6 * MIB;
 
-/// A block of 1 KiB. A chunk holds 63 of them.
+/// A block of 1 KiB. A chunk holds 31 of them.
 pub(crate) type Block = Box<[u64; 128], OneRingAlloc>;
 pub(crate) type Burst = Vec<Option<Block>>;
 
