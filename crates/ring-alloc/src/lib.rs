@@ -124,6 +124,34 @@ pub use ring::{Builder, RingAlloc};
 pub use stats::{ClassStats, Stats};
 
 pub use ephemera_prim::backing;
+/// The pages of the operating system from which [`OneRingAlloc`] takes memory.
+///
+/// All threads share one cache of freed pages, also with the pools of `typed-pool`. The functions
+/// of this module purge freed pages, bound the number of freed pages that stay resident, and report
+/// the bytes in use and in the cache. A [`RingAlloc`] over [`Pages`](pages::Pages) uses the cache
+/// too.
+///
+/// # Examples
+///
+/// ```
+/// use allocator_api2::vec::Vec;
+/// use ring_alloc::{OneRingAlloc, RingAlloc, pages};
+///
+/// let ring = RingAlloc::new_in(pages::Pages);
+/// let mut bytes = Vec::new_in(&ring);
+/// bytes.resize(1 << 20, 7_u8);
+/// drop(bytes);
+/// ring.trim();
+/// OneRingAlloc.trim_all();
+/// pages::purge();
+/// assert_eq!(pages::usage().bytes_cached, 0);
+/// ```
+#[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
+pub mod pages {
+    pub use ephemera_prim::pages::{
+        CACHE, CACHE_LEARNED, PageUsage, Pages, purge, set_cache, set_huge_pages, shed, usage,
+    };
+}
 
 #[doc = include_str!("../DESIGN.md")]
 pub mod design {}

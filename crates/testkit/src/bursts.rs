@@ -33,14 +33,6 @@ pub fn faults() -> usize {
     after_name.split_whitespace().nth(7).and_then(|word| word.parse().ok()).expect("a number")
 }
 
-/// Excludes huge pages for the whole process. The kernel may otherwise put huge pages around pages
-/// that the process has purged. Tests call this if the memory that they purge belongs to another
-/// allocator.
-pub fn exclude_huge_pages() {
-    // SAFETY: the call changes no memory. If the kernel has no huge pages, the call has no effect.
-    let _ = unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
-}
-
 /// Returns the number of bytes that may be resident because the system has put huge pages around
 /// used spans of `lengths` lengths: 2 MiB for each length if the system gives huge pages to every
 /// program, and otherwise none.

@@ -48,7 +48,7 @@ impl ChunkPtr {
     }
 
     /// Marks the chunk as purged, and returns the whole pages after its header to the operating
-    /// system.
+    /// system. Without the feature `std`, and in models, returns no pages.
     ///
     /// # Safety
     /// The calling thread has borrowed the chunk, which came from `Pages`. No block of the chunk is
@@ -61,13 +61,13 @@ impl ChunkPtr {
             self.sections().cursor.contents.write();
         }
         self.purged().store(true, Ordering::Relaxed);
-        let (start, len) = (self.at(self.first()), self.whole().end.get() - self.first());
+        #[cfg(all(feature = "std", not(ephemera_loom)))]
         // SAFETY: the bytes are the last ones of the chunk, a block of `Pages` that is not freed
         // while it is lent. No block is live (B1), so nothing needs these bytes, and the owner does
         // not access them before it dequeues the chunk.
-        #[cfg(not(ephemera_loom))]
         unsafe {
-            ephemera_prim::pages::purge_tail(start, len);
+            let (first, end) = (self.first(), self.whole().end.get());
+            ephemera_prim::pages::purge_tail(self.at(first), end - first);
         }
     }
 }

@@ -20,9 +20,11 @@ use crate::stats::Stats;
 /// free chunks that the owner left. Blocks may be freed after the allocating thread has exited, and
 /// destructors of thread-locals may allocate and free.
 ///
-/// Chunks and large blocks come from the operating system, not from the program's global allocator
-/// (on targets without the necessary system calls, from the system's heap). LeakSanitizer does not
-/// search this memory for pointers.
+/// Chunks and large blocks come from [`pages`](crate::pages) of the operating system, not from the
+/// program's global allocator (on targets without the necessary system calls, from the system's
+/// heap). A large block of up to 1 MiB takes a span whose length is a power of two. Only the
+/// requested bytes count in the statistics and for the limit, but the rest of the span may be
+/// resident too. LeakSanitizer does not search this memory for pointers.
 ///
 /// `OneRingAlloc` does not implement `GlobalAlloc`. This is deliberate: one long-lived block pins
 /// its chunk, or a section of it, and a whole program has long-lived blocks everywhere. In a trial,
@@ -122,8 +124,9 @@ impl OneRingAlloc {
     }
 
     /// Shrinks a block. A block in a chunk stays in place, unless its class changes (for example at
-    /// 2 KiB) or its address does not fit the new alignment. A block that is large before and
-    /// after the call moves only if it then fits into a smaller span. All other blocks move.
+    /// 2 KiB) or its address does not fit the new alignment. A block that is large before and after
+    /// the call moves only if it then fits into a smaller span, its address does not fit the new
+    /// alignment, or the system cannot shrink its mapping in place. All other blocks move.
     ///
     /// # Errors
     /// Returns [`AllocError`] if there is no memory to move the block. The old block is then
@@ -144,8 +147,8 @@ impl OneRingAlloc {
         Ok(NonNull::slice_from_raw_parts(shrunk, new.size()))
     }
 
-    /// Frees this thread's empty chunks, including those that other threads'
-    /// frees emptied.
+    /// Frees this thread's empty chunks to the cache of [`pages`](crate::pages), including those
+    /// that other threads' frees emptied.
     ///
     /// Without a trim, a thread keeps its fronts and up to 4 empty chunks of each class for reuse,
     /// or up to 2 MiB of small chunks while it hands blocks over to other threads. It frees all

@@ -28,7 +28,7 @@ pub(crate) fn in_order(blocks: &mut Burst) {
 }
 
 /// Returns how many bytes of a burst of [`BURST`] bytes stay resident. Compares with the peak,
-/// because the system's allocator may have served the burst from resident pages that it kept.
+/// because cached spans may have served the burst.
 pub(crate) fn left(memory: BurstMemory) -> usize {
     (memory.after + BURST).saturating_sub(memory.peak)
 }
