@@ -126,10 +126,10 @@ pub use stats::{ClassStats, Stats};
 pub use ephemera_prim::backing;
 /// The pages of the operating system from which [`OneRingAlloc`] takes memory.
 ///
-/// All threads share one cache of freed pages, also with the pools of `typed-pool`. The functions
-/// of this module purge freed pages, bound the number of freed pages that stay resident, and report
-/// the bytes in use and in the cache. A [`RingAlloc`] over [`Pages`](pages::Pages) uses the cache
-/// too.
+/// All threads share one cache of freed pages. The pools of `typed-pool` use the same cache. The
+/// functions of this module purge freed pages, bound the number of freed pages that stay resident,
+/// ask for huge pages, and report the bytes in use and in the cache. A [`RingAlloc`] over
+/// [`Pages`](pages::Pages) uses the cache too.
 ///
 /// # Examples
 ///

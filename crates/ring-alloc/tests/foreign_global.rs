@@ -1,6 +1,6 @@
-//! Tests that `OneRingAlloc` takes no chunk or large block from the global allocator, which here
-//! counts its memory, and frees all memory that it takes from the operating system. Tests that a
-//! `RingAlloc` frees all chunks to the global allocator.
+//! Tests that `OneRingAlloc` takes no chunk or large block from the global allocator, and frees all
+//! memory that it takes from the operating system. Tests that a `RingAlloc` frees all chunks to the
+//! global allocator, which counts its memory here.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
@@ -20,7 +20,7 @@ use ring_alloc::{OneRingAlloc, RingAlloc};
 #[global_allocator]
 static GLOBAL: CountingGlobal = CountingGlobal::new(32 << 10);
 
-/// A value so aligned that two of them make a large block.
+/// A value aligned to 32 KiB. Each block of such values is large, and [`GLOBAL`] would count it.
 #[repr(align(32768))]
 struct Page([u8; 32 << 10]);
 
@@ -53,7 +53,7 @@ fn threads_and_trims_leave_no_chunk() {
     }
     assert_eq!(GLOBAL.aligned().blocks, 0);
     if cfg!(all(target_os = "linux", not(miri))) {
-        // A span is as long as a chunk is aligned.
+        // A span is as long as the alignment of its chunk, so it is not shorter than the chunk.
         assert!(pages::usage().bytes_live - before >= OneRingAlloc.stats().bytes_held);
     }
     assert_eq!(OneRingAlloc.stats().blocks_live(), kept.len());

@@ -39,7 +39,8 @@ const fn kept(chunk: usize) -> usize {
 }
 
 /// The number of resident bytes that the test allows for other memory of the process: chunks that
-/// threads retain, and cached spans. It is smaller than a page of each chunk.
+/// threads retain, and cached spans. It is less than a page of each small chunk, so a second
+/// resident page in each of them fails the test.
 const SLACK: usize = 7 * MIB / 2;
 
 type Block<const WORDS: usize> = Box<[u64; WORDS], OneRingAlloc>;

@@ -175,7 +175,7 @@ pub use ephemera_prim::backing;
 /// The pages of the operating system from which [`PooledBox`] and the pooled allocators take
 /// memory.
 ///
-/// All of these pools share one cache of pages, also with `OneRingAlloc` of `ring-alloc`. The
+/// All of these pools share one cache of pages, and so does `OneRingAlloc` of `ring-alloc`. The
 /// functions of this module purge freed pages, bound the number of freed pages that stay resident,
 /// ask for huge pages, and report the bytes in use and in the cache.
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
