@@ -10,14 +10,14 @@ mod coherence;
 mod controls;
 mod cpeers;
 #[cfg(test)]
-mod examples;
+mod examples_tests;
 mod icount;
 mod libtest;
 mod loom;
 mod matrix;
 mod miri;
 #[cfg(test)]
-mod pages;
+mod pages_tests;
 mod programs;
 mod progress;
 mod readme;
@@ -68,7 +68,7 @@ enum Command {
     Coherence(coherence::CoherenceOptions),
     /// Save the last measurement, and update the READMEs and docs/benchmarks from it.
     Readme(readme::ReadmeOptions),
-    /// Run all tests: unit, integration and doc tests, loom models, Miri.
+    /// Run the everyday tests: unit, integration and doc tests, loom models, unit tests under Miri.
     Test(test::TestOptions),
     /// Run every check that a change must pass.
     Ci(ci::CiOptions),

@@ -38,7 +38,7 @@ ordering!(release_order = Release, Relaxed if "release_relaxed");
 pub struct Record<S> {
     data: S,
     lease: AtomicUsize,
-    /// The record that was added before this one.
+    /// The link of the list of added records: the record that was added before this one.
     later: PermanentLink<Record<S>>,
 }
 

@@ -8,6 +8,7 @@ use core::alloc::Layout;
 use std::thread;
 
 use ephemera_prim::pages::{self, Pages};
+use ephemera_testkit::SplitMix;
 use ephemera_testkit::allocator_suite;
 use ephemera_testkit::errand::{Done, Errand};
 use ephemera_testkit::subject::Subject;
@@ -244,21 +245,20 @@ fn conc_each_span_has_one_owner() {
     let threads = (0..4_u8).map(|thread| {
         thread::spawn(move || {
             let mut held = Vec::new();
-            let mut random = usize::from(thread) + 1;
+            let mut random = SplitMix::new(u64::from(thread));
             for _ in 0..ROUNDS {
-                random = random.wrapping_mul(0x5851_F42D_4C95_7F2D_u64 as usize).wrapping_add(1);
-                if held.len() < 40 && random >> 20 & 1 == 0 {
-                    let size = (32 << 10) << ((random >> 24) % 7);
+                if held.len() < 40 && random.below(2) == 0 {
+                    let size = (32 << 10) << random.below(7);
                     let block = Owned::new(layout(size, 8)).expect("memory");
                     // SAFETY: the block is live and has at least one byte.
                     unsafe { block.0.write(thread) };
                     held.push(block);
                 } else if !held.is_empty() {
-                    let block = held.swap_remove((random >> 24) % held.len());
+                    let block = held.swap_remove(random.below(held.len()));
                     // SAFETY: this thread wrote the first byte.
                     assert_eq!(unsafe { block.0.read() }, thread);
                 }
-                if (random >> 30) % 512 == 0 {
+                if random.below(512) == 0 {
                     pages::purge();
                 }
             }

@@ -132,7 +132,7 @@ unsafe fn move_early(block: *mut c_void, size: usize) -> *mut c_void {
 ///
 /// # Safety
 ///
-/// `block` must be null, or a live block of this family of functions.
+/// `block` must be null, or a live block that an allocation function of this library returned.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
     if block.is_null() {
@@ -170,7 +170,7 @@ pub(crate) unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut
 ///
 /// # Safety
 ///
-/// `block` must be null, or a live block of this family of functions.
+/// `block` must be null, or a live block that an allocation function of this library returned.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void {
     match count.checked_mul(size) {

@@ -108,10 +108,10 @@ fn next_thread_allocates_beside_chunks_that_count_down() {
     let (first, last) = (blocks.swap_remove(0), blocks.pop());
     drop((first, last));
     let blocks = thread::spawn(move || {
-        // This thread has no record yet, so its frees are remote frees. They count down in the last
-        // chunk, and also in the second one after their first free there. The first allocation
-        // leases the ended thread's record, so this thread is the holder when it later frees blocks
-        // in chunks that count down.
+        // This thread has no record yet, so its frees are remote frees. In the last chunk, all of
+        // them count down. In the second chunk, the first one starts the countdown. The first
+        // allocation leases the ended thread's record, so this thread is the holder when it later
+        // frees blocks in chunks that count down.
         blocks.truncate(20);
         blocks.extend(all());
         blocks.drain(..10);

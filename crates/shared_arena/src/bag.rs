@@ -171,8 +171,8 @@ impl<T: Linked> Visit<'_, T> {
         pop(&self.bag.fresh)
     }
 
-    /// Takes out an item that an earlier visit kept. Returns `None` if there is none. Takes out all
-    /// of these items before it takes out one of them again.
+    /// Takes out an item that an earlier visit kept. Returns `None` if there is none. Takes out
+    /// each of these items once before it takes out any of them again.
     pub(crate) fn next_old(&mut self) -> Option<NonNull<T>> {
         pop(&self.bag.old).or_else(|| {
             self.bag.turn_over();

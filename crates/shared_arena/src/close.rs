@@ -3,13 +3,14 @@
 //!
 //! No thread claims from a closed arena. The drop sets each group's `record` to null and, unless
 //! the arena is a pool, closes the inbox of each shard. A free that finds null or a closed foreign
-//! word takes its slot off the group's count. A free that finds the inbox closed takes off all
-//! slots in its page's foreign word. The thread that counts the last slot of a group usually frees
-//! the group. The thread that takes off the last part of the store frees the store.
+//! word subtracts its slot from the group's count. A free that finds the inbox closed subtracts all
+//! slots in its page's foreign word. The thread that subtracts the last slot of a group usually
+//! frees the group. The thread that subtracts the last share of the store frees the store.
 //!
-//! The count `out` starts at [`ALIVE`], and the closing thread takes off everything but the number
-//! of slots in use, so a free can count its slot before that. Such a free can run on another
-//! thread, or within this module when the global allocator drops a handle.
+//! A group's count `out` starts at [`ALIVE`]. The closing thread later subtracts all of it but the
+//! number of slots in use. Until then, the count does not reach zero, so a free may subtract its
+//! slot earlier. Such a free runs on another thread, or within this module when the global
+//! allocator drops a handle.
 
 use core::ptr::{self, NonNull};
 

@@ -58,7 +58,7 @@ impl ShardOwner<'_> {
 
     /// Returns whether the shard's pages rest, that is, whether the owner claims from all of its
     /// pages before it books remote frees. Pages do not rest while the shard has more pages than
-    /// resting needs, for example after a burst. Looks for idle groups can then free the surplus.
+    /// resting needs, for example after a burst. A look for idle groups can then free the surplus.
     pub(crate) fn has_resting(self) -> bool {
         let goal = self.goal();
         goal != 0
@@ -66,8 +66,8 @@ impl ShardOwner<'_> {
             && !weakened!("resting_groups_are_idle")
     }
 
-    /// Returns whether the shard has fewer pages than resting needs, so that the next page should
-    /// be a new one.
+    /// Returns whether the shard has fewer pages than resting needs. If so, the next page should be
+    /// a new one.
     pub(crate) fn grows_for_rest(self) -> bool {
         self.shard.pages().get() < self.goal()
     }

@@ -10,6 +10,7 @@ use std::sync::Barrier;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
+use ephemera_testkit::SplitMix;
 use ephemera_testkit::backing::CountingGlobal;
 use ephemera_testkit::suite::take_turn;
 use shared_arena::{ArenaBox, SharedArena};
@@ -58,11 +59,6 @@ fn hand_over(arena: &SharedArena<Job>, queue: usize) -> usize {
     arena.statistics().bytes_held
 }
 
-fn draw(state: &mut u64, bound: usize) -> usize {
-    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    (*state >> 33) as usize % bound
-}
-
 #[test]
 #[cfg_attr(
     miri,
@@ -103,9 +99,9 @@ fn hand_over_after_a_burst_that_the_same_thread_dropped_frees_the_burst() {
     take_turn();
     let arena = SharedArena::new();
     let mut values = burst(&arena);
-    let mut state = 1;
+    let mut random = SplitMix::new(1);
     while !values.is_empty() {
-        let at = draw(&mut state, values.len());
+        let at = random.below(values.len());
         drop(values.swap_remove(at));
     }
     let held = hand_over(&arena, QUEUE);
@@ -121,18 +117,18 @@ fn local_frees_in_random_order_after_a_burst_free_the_burst() {
     take_turn();
     for elsewhere in [false, true] {
         let arena = SharedArena::new();
-        let (mut values, mut state) = (burst(&arena), 1);
+        let (mut values, mut random) = (burst(&arena), SplitMix::new(1));
         if elsewhere {
             drop_elsewhere(core::mem::take(&mut values));
         }
         while values.len() > QUEUE {
-            let at = draw(&mut state, values.len());
+            let at = random.below(values.len());
             drop(values.swap_remove(at));
         }
         // Many of these claims take the hot slot, so looks are less frequent.
         for value in 0..2 * STEADY {
-            if values.len() >= QUEUE || draw(&mut state, 2) == 0 && !values.is_empty() {
-                let at = draw(&mut state, values.len());
+            if values.len() >= QUEUE || random.below(2) == 0 && !values.is_empty() {
+                let at = random.below(values.len());
                 drop(values.swap_remove(at));
             } else {
                 values.push(arena.alloc([value; 8]));

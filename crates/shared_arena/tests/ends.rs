@@ -13,6 +13,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
+use ephemera_testkit::SplitMix;
 use ephemera_testkit::suite::take_turn;
 use heap::{GROUP, Heap};
 use shared_arena::{ArenaBox, Pool, PoolBox, SharedArena};
@@ -167,10 +168,9 @@ fn conc_arenas_are_freed_while_the_owner_of_their_values_sleeps() {
     drop(arenas);
     assert!(HEAP.groups() >= before, "values keep their groups");
     // Drop the values in a pseudo-random order.
-    let mut order = 1_usize;
+    let mut order = SplitMix::new(1);
     while !values.is_empty() {
-        order = order.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        drop(values.swap_remove((order >> 33) % values.len()));
+        drop(values.swap_remove(order.below(values.len())));
     }
     let groups = HEAP.groups();
     let state = HEAP.held();

@@ -7,6 +7,7 @@ extern crate alloc;
 use alloc::sync::Arc;
 use std::sync::Barrier;
 
+use ephemera_testkit::SplitMix;
 use ephemera_testkit::backing::CountingGlobal;
 use ephemera_testkit::suite::take_turn;
 use shared_arena::{Arena, ArenaArc, ArenaBox, Pool, SharedArena, Trim, reclaim, trim_all};
@@ -148,14 +149,12 @@ fn idle_pages_are_freed_in_a_steady_state() {
             let pool = Pool::<[u64; 4]>::new();
             drop((0..SPIKE as u64).map(|value| pool.alloc([value; 4])).collect::<Vec<_>>());
             let spike = pool.statistics().bytes_held;
-            let (mut values, mut order) = (Vec::new(), 1_usize);
+            let (mut values, mut order) = (Vec::new(), SplitMix::new(1));
             for _ in 0..30 * SPIKE {
-                order = order.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                let random = order >> 33;
-                if values.is_empty() || values.len() < most && random & 1 == 0 {
-                    values.push(pool.alloc([random as u64; 4]));
+                if values.is_empty() || values.len() < most && order.below(2) == 0 {
+                    values.push(pool.alloc([order.draw(); 4]));
                 } else {
-                    drop(values.swap_remove((random >> 1) % values.len()));
+                    drop(values.swap_remove(order.below(values.len())));
                 }
             }
             let held = pool.statistics().bytes_held;
@@ -319,10 +318,9 @@ fn one_shrink_frees_all_empty_groups() {
     balanced(|| {
         let arena = SharedArena::<[u64; 4]>::new();
         let mut values: Vec<_> = (0..1_000_000_u64).map(|value| arena.alloc([value; 4])).collect();
-        let mut order = 1_usize;
+        let mut order = SplitMix::new(1);
         while !values.is_empty() {
-            order = order.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            drop(values.swap_remove((order >> 33) % values.len()));
+            drop(values.swap_remove(order.below(values.len())));
         }
         assert!(arena.shrink_to_fit());
         assert_eq!((arena.statistics().pages, arena.shrink_to_fit()), (0, false));

@@ -76,8 +76,8 @@
 //!   the process requests pages after the cache has returned pages to the system. Each thread also
 //!   keeps up to 768 KiB of freed large blocks for itself. Blocks that the thread does not reuse
 //!   move to the cache of the process.
-//! * A thread frees all of its empty units when it ends, and a later thread may take over the
-//!   others. Until then, each of them is freed as soon as any thread drops its last value.
+//! * A thread frees all of its empty units when it ends. Any thread that drops the last value of
+//!   one of the others frees that unit, unless a later thread has taken it over.
 //! * [`TypedPool::trim`], [`PooledBox::trim`], [`PooledBox::trim_all`], and the `trim` methods of
 //!   the allocators free empty units on request.
 //! * [`Builder::limit`] and [`PooledBox::set_limit`] bound the bytes held. Before a limit that

@@ -179,11 +179,7 @@ const BORDERS: &[usize] =
 /// Reallocates a block across all borders, and checks that it keeps its bytes.
 #[test]
 fn reallocation_over_all_borders_keeps_the_bytes() {
-    let mut random = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut next = |below: usize| {
-        random = random.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
-        (random >> 33) as usize % below
-    };
+    let mut random = ephemera_testkit::SplitMix::new(1);
     let top = BORDERS.len();
     for align in [1, 16, 64, 4_096, 8_192] {
         let mut size = 1;
@@ -193,7 +189,7 @@ fn reallocation_over_all_borders_keeps_the_bytes() {
         // SAFETY: the block has a byte.
         unsafe { block.write(0) };
         for round in 0..300 {
-            let new = (BORDERS[next(top)] + next(3)).max(2) - 1;
+            let new = (BORDERS[random.below(top)] + random.below(3)).max(2) - 1;
             // SAFETY: the block is live and has this layout, and the new size is not zero.
             block = unsafe { HEAP.realloc(block, layout(size), new) };
             assert!(!block.is_null() && block.addr() % align == 0);

@@ -21,6 +21,7 @@ use std::thread;
 
 use allocator_api2::alloc::{AllocError, Allocator};
 use allocator_api2::vec::Vec as PoolVec;
+use ephemera_testkit::SplitMix;
 use ephemera_testkit::allocator_suite;
 use ephemera_testkit::config;
 use ephemera_testkit::errand::{Done, Errand};
@@ -144,30 +145,23 @@ fn check(blocks: &[Block]) {
     }
 }
 
-/// A random program: the state of its random numbers, and its live values.
+/// A random program: its random numbers and its live values.
 struct Random {
-    state: u64,
+    rng: SplitMix,
     blocks: Vec<Block>,
     futures: Vec<Pin<Box<dyn Future<Output = bool>>>>,
     scopes: Vec<Rc<Scope>>,
 }
 
 impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        (self.state >> 33) as usize % bound.max(1)
-    }
-
     fn allocate(&mut self) {
-        let number = self.below(1_000);
+        let number = self.rng.below(1_000);
         self.blocks.push(block(number));
     }
 
     fn free(&mut self) {
         if !self.blocks.is_empty() {
-            let at = self.below(self.blocks.len());
+            let at = self.rng.below(self.blocks.len());
             drop(self.blocks.swap_remove(at));
         }
     }
@@ -188,12 +182,12 @@ impl Random {
     }
 
     fn some_scope(&mut self) -> Option<Rc<Scope>> {
-        let at = self.below(self.scopes.len());
+        let at = self.rng.below(self.scopes.len());
         self.scopes.get(at).cloned()
     }
 
     fn start_future(&mut self) {
-        let (Some(scope), number) = (self.some_scope(), self.below(1_000)) else { return };
+        let (Some(scope), number) = (self.some_scope(), self.rng.below(1_000)) else { return };
         let future = scope.run_async(async move {
             let kept = [block(number), block(number + 1)];
             pending::<()>().await;
@@ -226,12 +220,12 @@ impl Random {
 
     fn run(&mut self, steps: usize, depth: usize) {
         for _ in 0..steps {
-            match self.below(if depth < 4 { 16 } else { 10 }) {
+            match self.rng.below(if depth < 4 { 16 } else { 10 }) {
                 0..5 => self.allocate(),
                 5..8 => self.free(),
                 8 => self.start_future(),
                 9 => {
-                    let at = self.below(self.futures.len());
+                    let at = self.rng.below(self.futures.len());
                     if at < self.futures.len() {
                         drop(self.futures.swap_remove(at));
                     }
@@ -240,7 +234,7 @@ impl Random {
                 12 => self.enter(depth, true),
                 13 => self.scopes.push(Rc::new(scope())),
                 14 => {
-                    let at = self.below(self.scopes.len());
+                    let at = self.rng.below(self.scopes.len());
                     if at < self.scopes.len() {
                         drop(self.scopes.swap_remove(at));
                     }
@@ -276,7 +270,7 @@ fn conc_random_programs_in_scopes_lose_nothing_and_keep_nothing() {
     for seed in 1..=config::seeds().div_ceil(2) {
         let escaped = if seed % 2 == 1 { end_many_scopes() } else { Vec::new() };
         let mut program = Random {
-            state: 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(seed),
+            rng: SplitMix::new(seed),
             blocks: escaped,
             futures: Vec::new(),
             scopes: vec![Rc::new(scope())],

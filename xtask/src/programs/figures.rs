@@ -29,7 +29,8 @@ pub(super) struct ProgramRun {
 pub(super) enum ProgramEnd {
     /// The process succeeded.
     Ran {
-        /// The checksum or the hash of the output of the process.
+        /// The checksum that the process printed. For a command that prints none, a hash of its
+        /// output.
         checksum: String,
         #[serde(flatten)]
         figures: ProcessFigures,

@@ -89,7 +89,8 @@ impl PushedBytes {
     pub(super) fn add(&self, bytes: usize, visits: usize, now: usize) -> bool {
         let (last, before) = (self.visits.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed));
         let exchange = |new| self.visits.compare_exchange(last, new, Ordering::Relaxed, Ordering::Relaxed);
-        // A thread that was preempted may know an older number of visits than the last thread here.
+        // A thread that was preempted may pass an older number of visits than the previous caller
+        // did.
         let is_newer = visits.wrapping_sub(last).wrapping_sub(1) < usize::MAX / 2;
         // If the exchange fails, another thread has restarted the sum. Bytes that other threads
         // have added since this thread read the sum stay in it.

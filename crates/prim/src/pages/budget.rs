@@ -21,8 +21,8 @@ static LEFT: AtomicUsize = AtomicUsize::new(0);
 /// The number of allocations and frees so far, except for those that a thread's own cache served.
 static EVENTS: AtomicUsize = AtomicUsize::new(0);
 
-/// The ratio of the bytes in use to the bound on the cached bytes, if the resulting bound exceeds
-/// the minimum.
+/// The bound on the cached bytes, without its rise, is the bytes in use divided by this number, or
+/// the minimum if that is larger.
 pub(super) const SHARE: usize = 8;
 
 /// The ratio of the maximum of `LEARNED` to a minimum that the program set.

@@ -1,8 +1,8 @@
 //! Decides whether a heap is *sparse*, that is, whether it divides its small chunks (see `holes`).
 //!
 //! A *census* is a pass over the small chunks of a heap. It counts the chunks with live blocks, and
-//! adds up their live bytes. At its end, the heap becomes sparse if less than half of the bytes of
-//! these chunks is live, and stops being sparse if more than three quarters are. The census
+//! adds up their live bytes. At its end, a heap with enough such chunks becomes sparse if less than
+//! half of their bytes are live. It stops being sparse if more than three quarters are. The census
 //! examines [`STEP`] chunks after each request for a small chunk, so no request takes long.
 
 use core::ptr::{self, NonNull};

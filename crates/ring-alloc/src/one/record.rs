@@ -235,8 +235,8 @@ impl<R: Realm> Clone for RecordOwner<'_, R> {
 impl<R: Realm> Copy for RecordOwner<'_, R> {}
 
 // SAFETY: the record's holder has entered the heap and owns it (L1). The heaps of NOWHERE and GONE
-// are never written (H6). The owner word of each chunk names the record. All chunks come from
-// `Pages`.
+// are never written (H6). The owner word of each chunk names the record. `front` reads the heap,
+// and `front_changed` renews the copy in the thread-local (H7). All chunks come from `Pages`.
 unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
     type Geometry = R::Geometry;
     type Backing = Pages;

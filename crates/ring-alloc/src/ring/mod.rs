@@ -90,47 +90,6 @@ impl RingAlloc<Global> {
     }
 }
 
-impl<A: Allocator> RingAlloc<A> {
-    /// Creates a ring over `backing`, which also serves the ring's own state.
-    ///
-    /// # Aborts
-    /// Calls `handle_alloc_error` if there is no memory for the ring's state. Without the feature
-    /// `alloc`, panics instead. [`RingAlloc::try_new_in`] returns an error.
-    #[must_use]
-    #[inline]
-    pub fn new_in(backing: A) -> Self {
-        Builder::new().build_in(backing)
-    }
-
-    /// Creates a ring over `backing`, which also serves the ring's own state.
-    ///
-    /// # Errors
-    /// Returns [`AllocError`] if `backing` cannot allocate the ring's state.
-    #[inline]
-    pub fn try_new_in(backing: A) -> Result<Self, AllocError> {
-        Builder::new().try_build_in(backing)
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl RingAlloc<Global> {
-    /// Returns the default settings of a ring: the limit on the bytes held, the number of empty
-    /// chunks to keep, and the geometry.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use core::alloc::Layout;
-    /// use ring_alloc::RingAlloc;
-    ///
-    /// let ring = RingAlloc::builder().limit(1 << 20).build();
-    /// assert!(ring.allocate(Layout::new::<[u8; 2 << 20]>()).is_err());
-    /// ```
-    pub const fn builder() -> Builder {
-        Builder::new()
-    }
-}
-
 impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
     fn from_inner(inner: NonNull<Inner<A, G>>) -> Self {
         Self { inner, marker: PhantomData }

@@ -101,6 +101,52 @@ impl Builder {
     }
 }
 
+impl RingAl {
+    /// Creates a ring over `bytes` bytes of the global heap.
+    ///
+    /// The size is rounded up to a multiple of 16, and is at least 32. Without live buffers, the
+    /// ring can serve one buffer of [`RingAl::capacity`] bytes, which is the rounded size less 16.
+    /// A header and the alignment of the first buffer take another 112 bytes.
+    ///
+    /// With feature `checked`, the size is rounded up to a multiple of 32, and is at least 128. The
+    /// capacity is then the rounded size less 64, and the header and the alignment take 96 bytes.
+    ///
+    /// # Aborts
+    /// Calls `handle_alloc_error` if [`RingAl::try_new`] fails.
+    #[cfg(not(ephemera_loom))]
+    #[must_use]
+    pub fn new(bytes: usize) -> Self {
+        Builder::new(bytes).build()
+    }
+
+    /// Creates a ring like [`RingAl::new`], in a store aligned to `align` bytes. The alignment is
+    /// rounded up to a power of two, and values below 64 are raised to 64. The first buffer of the
+    /// store has this alignment too. [`RingAl::fixed_aligned`] aligns any buffer.
+    ///
+    /// # Aborts
+    /// Calls `handle_alloc_error` if the ring cannot be created.
+    #[cfg(not(ephemera_loom))]
+    #[must_use]
+    pub fn new_with_align(bytes: usize, align: usize) -> Self {
+        Builder::new(bytes).align(align).build()
+    }
+
+    /// Creates a ring like [`RingAl::new`].
+    ///
+    /// # Errors
+    /// Returns [`CreateError`] if the heap refuses the memory for the store, or
+    /// if `bytes` exceeds the largest possible size.
+    #[cfg(not(ephemera_loom))]
+    pub fn try_new(bytes: usize) -> Result<Self, CreateError> {
+        Builder::new(bytes).try_build()
+    }
+
+    /// Returns a [`Builder`] for a ring over `bytes` bytes of the global heap.
+    pub const fn builder(bytes: usize) -> Builder {
+        Builder::new(bytes)
+    }
+}
+
 /// Calls `handle_alloc_error` for a ring of `bytes` bytes.
 ///
 /// # Aborts

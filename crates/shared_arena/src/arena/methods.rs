@@ -80,6 +80,10 @@ macro_rules! arena_methods {
         }
 
         impl<T> Default for $name<T> {
+            /// Creates an arena like `new`.
+            ///
+            /// # Aborts
+            /// Calls `handle_alloc_error` if there is no memory for the arena's state.
             fn default() -> Self {
                 Self::new()
             }

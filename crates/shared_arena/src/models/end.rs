@@ -6,9 +6,9 @@ use crate::parked;
 
 use super::{Model, check, check_exactly};
 
-/// The owner frees slots of a full page, and then exits, possibly during the drop. The owner adds
-/// the page to its list before it sets the first slot's bit: once the bit is set, another thread's
-/// look can free the group.
+/// The owner frees slots of a full page and then exits, while another thread drops the arena. The
+/// owner adds the page to its list before it sets the first slot's bit: once the bit is set,
+/// another thread's look can free the group.
 #[test]
 fn loom_drop_beside_local_frees_loses_no_slot() {
     check(3, || {
@@ -145,7 +145,8 @@ fn loom_drop_by_the_owner_beside_a_remote_free_frees_the_arena() {
     });
 }
 
-/// The last handle of each of two arenas frees that arena.
+/// Two dropped arenas each have one live slot. Two threads free these slots at the same time, and
+/// each free frees its arena.
 #[test]
 fn loom_last_handles_of_two_arenas_free_both() {
     check(3, || {

@@ -55,8 +55,9 @@ fn a_look_for_idle_groups_waits_for_an_open_gate() {
     let fourth = slots.split_off(4 * GEOMETRY.slots);
     // SAFETY: the slot is in use, so its group is live.
     let fourth_group = unsafe { PageGroupPtr::around(fourth[0], GEOMETRY.group) };
-    // The next claims take slots of the third group, which are freed first and last, and of the
-    // current page.
+    // Free one slot of the third group before the slots of the fourth group, and the others after
+    // them. The next claims then take slots of the third group and of the current page, and leave
+    // the fourth group empty.
     let third = slots.split_off(2 * GEOMETRY.slots);
     let (first, rest) = third.split_first().unwrap();
     let freed = [*first].into_iter().chain(fourth).chain(rest.iter().copied());

@@ -53,9 +53,9 @@ pub struct ReplayOptions {
     room: Option<u64>,
 }
 
-/// Runs a replay over the allocators that `field` returns. The arguments of `field` are whether
-/// the program has several threads, and the keys that the user named; no key means all. `known`
-/// lists all keys.
+/// Runs a replay over the allocators that `field` returns. `field` receives whether the program has
+/// several threads, and the keys that the user named. No key means all allocators. `known` lists
+/// all keys.
 ///
 /// A replay starts the calling program again, with [`SUBCOMMAND`](super::SUBCOMMAND) and
 /// [`ReplayOptions`] as its arguments, to measure the memory of one allocator in a separate

@@ -18,8 +18,8 @@ use super::{Field, ReplayProgram};
 /// The subcommand by which the calling program runs [`run`](super::run).
 pub const SUBCOMMAND: &str = "replay";
 
-/// Plays once over one candidate, and prints by how many bytes the resident set of this process
-/// grew at its peak. Prints nothing if the system does not report the resident set.
+/// Replays `program` once over the contender `key`, and prints by how many bytes the resident set
+/// of this process grew at its peak. Prints nothing if the system does not report the resident set.
 pub(super) fn measure_this_process(
     program: &ReplayProgram,
     key: &str,

@@ -164,9 +164,9 @@ impl<T: Pooled> PooledBox<T> {
     /// Trims this thread and the records of ended threads, and asks running threads to trim at
     /// their next slow path.
     ///
-    /// A thread that takes slow paths only for other types obeys within 64 of them. The request
-    /// does not reach a thread that takes no slow path. That thread frees its empty units and
-    /// publishes its remote frees when it calls `trim` or ends.
+    /// A running thread that takes slow paths only for other types trims this pool within 64 of
+    /// these slow paths. The request does not reach a thread that takes no slow path. That thread
+    /// frees its empty units and publishes its remote frees when it calls `trim` or ends.
     pub fn trim_all() {
         T::__family().trim_all();
     }

@@ -15,8 +15,9 @@
 
 use core::cell::Cell;
 
-/// The number of frees to the list of a heap that selects after which the heap inspects a unit. The
-/// number is a prime, so that inspections sample all blocks that a program frees in turn.
+/// A heap that selects inspects a unit after this many frees to its list. The number is a prime: if
+/// a program frees its blocks in the same order again and again, the inspections still reach all of
+/// them.
 pub(super) const LISTED_FREES: usize = if SHORT { 11 } else { 1_021 };
 
 /// The number of events after which a record starts its first trial.

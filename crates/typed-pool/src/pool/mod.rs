@@ -138,33 +138,6 @@ impl<T> TypedPool<T> {
     pub fn new() -> Self {
         Self::new_in(Global)
     }
-
-    /// Creates a pool with room for `slots` values. The pool keeps this room until a
-    /// [`trim`](TypedPool::trim). This call touches only the page with each unit's header, which is
-    /// one page in eight of a unit of 32 KiB. For values without units, the pool does not reserve
-    /// anything.
-    ///
-    /// # Aborts
-    /// Calls [`handle_alloc_error`](allocator_api2::alloc::handle_alloc_error) if there is no
-    /// memory for the slots.
-    #[must_use]
-    pub fn with_capacity(slots: usize) -> Self {
-        Self::builder().capacity(slots).build()
-    }
-
-    /// Creates a pool that requests `slots` slots at a time from the global heap: at least one
-    /// slot, and at most 64 units. Without a chunk length, a pool requests 64 slots first and
-    /// doubles the number with each unit that it holds, up to a whole unit.
-    #[must_use]
-    pub fn with_chunk_len(slots: usize) -> Self {
-        Self::builder().chunk_len(slots).build()
-    }
-
-    /// Returns a builder that sets the limit, the slots per request, and the initial capacity of a
-    /// pool.
-    pub const fn builder() -> Builder<T> {
-        Builder::new()
-    }
 }
 
 impl<T, A: Allocator> TypedPool<T, A> {

@@ -194,9 +194,9 @@ unsafe impl PoolEnv for HeapOwner<'_> {
     }
 
     /// Returns `true` for an allocator with size classes, except under a limit or in a scope, which
-    /// count the bytes of units. [`Pages`] provides a span for each unit, whose length is at least
-    /// the unit's alignment, and only the pages that the program uses become resident. So a short
-    /// unit would not save memory.
+    /// count the bytes of units. [`Pages`] serves each unit with a span that is at least as
+    /// long as the unit's alignment. Only the pages that the program uses become resident, so a
+    /// short unit would not save memory.
     #[inline]
     fn requests_whole_units(&self) -> bool {
         let has_classes = matches!(self.heap.family().kind, FamilyKind::Classes);

@@ -1,10 +1,9 @@
-//! The spans that a thread keeps for its next large blocks, and the short paths that use these
-//! spans.
+//! The spans that a thread keeps for its next large blocks, and the functions that allocate, free
+//! and grow blocks with these spans.
 //!
-//! The spans are on the thread's own record, even while the thread is in a scope. The short paths
-//! serve only threads outside of scopes, and only blocks that do not count for a scope. These paths
-//! allocate from the thread's own spans, free to them, and grow a block in its span. In all other
-//! cases, they call the functions of `large`.
+//! The spans are on the thread's own record, even while the thread is in a scope. The functions use
+//! them only for threads outside of scopes, and only for blocks that do not count for a scope. In
+//! all other cases, they call the functions of `large`.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};

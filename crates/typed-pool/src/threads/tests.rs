@@ -12,6 +12,7 @@ use std_alloc::vec::Vec;
 use allocator_api2::boxed::Box;
 // The tests run one at a time, because a thread of one test may hold the record that has the heaps
 // of another test.
+use ephemera_testkit::SplitMix;
 use ephemera_testkit::suite::take_turn;
 
 use super::Family;
@@ -133,10 +134,9 @@ fn frees_after_thread_exit_lease_the_record_twice_for_each_group() {
     });
     let mut left = left.join().expect("no panic");
     let groups = Blocks.stats().slots.div_ceil(GROUP) + Blocks.stats().units;
-    let mut random = 1_usize;
+    let mut random = SplitMix::new(1);
     while !left.is_empty() {
-        random = random.wrapping_mul(0x5851_F42D_4C95_7F2D_u64 as usize).wrapping_add(1);
-        drop(left.swap_remove((random >> 16) % left.len()));
+        drop(left.swap_remove(random.below(left.len())));
         if left.len() % 97 == 0 {
             assert_eq!(Blocks.stats().slots_live, left.len());
         }

@@ -1,10 +1,11 @@
 //! `--icount`: counts instructions per operation with callgrind. The program runs itself under
 //! valgrind.
 //!
-//! A process for each workload and contender runs N units without counting, then N and 2N with
-//! counting. The difference between the two counts is the cost of N units after the warm-up,
-//! without the cost of a call. Nothing is random: the environment is minimal, tables come from the
-//! seed, and inputs are generated or part of the harness, so two runs give the same figures.
+//! For each workload and contender, a process runs the workload three times: first without
+//! counting, to warm up, and then twice with counting, the second time with twice as much work. The
+//! difference between the two counts is the cost of the work itself, because the fixed cost of a
+//! run cancels out. Nothing is random: the environment is minimal, tables come from the seed, and
+//! inputs are generated or part of the harness, so two runs give the same figures.
 
 #![expect(clippy::std_instead_of_alloc, reason = "a program of a host")]
 

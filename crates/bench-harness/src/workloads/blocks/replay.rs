@@ -130,13 +130,13 @@ unsafe fn play<R: RawAlloc + Copy>(alloc: R, program: &ReplayProgram, slots: &mu
             Action::Alloc => {
                 // SAFETY: no size of a program is zero.
                 slots[slot] = unsafe { alloc.alloc(new) };
-                // SAFETY: the block is new and has the size.
+                // SAFETY: the block is new and has `op.size` bytes.
                 unsafe { touch::<R>(slots[slot], 0, op.size, tag) };
             }
             Action::Zeroed => {
                 // SAFETY: no size of a program is zero.
                 slots[slot] = came(black_box(unsafe { alloc.raw_alloc_zeroed(new) }), new);
-                // SAFETY: the block is new and has the size.
+                // SAFETY: the block is new and has `op.size` bytes.
                 unsafe { touch::<R>(slots[slot], 0, op.size, tag) };
             }
             Action::Resize => {

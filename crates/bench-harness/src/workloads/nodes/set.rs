@@ -57,7 +57,7 @@ impl<F: NodeFamily> Set<F> {
             link = &node.next;
         }
         let next = self.buckets[bucket].take();
-        // SAFETY: `clear` frees the set's nodes before its pool ends.
+        // SAFETY: the set's drop calls `clear`, which frees every node before the pool is dropped.
         let node = unsafe { self.pool.put(SetEntry { next, key }) };
         self.buckets[bucket] = Some(node);
         self.len += 1;

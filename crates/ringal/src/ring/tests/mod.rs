@@ -130,13 +130,12 @@ fn batches_of_large_buffers_reuse_the_same_addresses() {
     let mut ring = RingAl::new(6 * BATCH * region);
     let mut away = VecDeque::new();
     let mut places = BTreeSet::new();
-    let mut seed = 1_u64;
+    let mut random = SplitMix::new(1);
     for batch in 0..BATCHES {
         if batch == BATCHES / 2 {
             places.clear();
         }
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let wait = (seed >> 33) as usize % (BATCH * 5 / 8);
+        let wait = random.below(BATCH * 5 / 8);
         let mut here = Vec::with_capacity(BATCH);
         for taken in 0..BATCH {
             let buffer = ring.fixed(BYTES).unwrap();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 
 use crate::Cli;
-use crate::examples::{self, PUBLISHED};
+use crate::examples_tests::{self, PUBLISHED};
 use crate::workspace::Workspace;
 
 /// The maximum number of lines of the first page.
@@ -85,7 +85,7 @@ fn check_command(ws: &Workspace, words: &[&str]) {
             assert!(parsed.is_ok(), "{words:?}: {}", parsed.unwrap_err());
         }
         ["cargo", "run", "--release", "-p", package, "--example", example] => {
-            let known = examples::all(ws);
+            let known = examples_tests::all(ws);
             assert!(known.iter().any(|(of, name, _)| of.name == *package && name == example), "{words:?}");
         }
         _ => panic!("no test runs {words:?}"),
