@@ -9,7 +9,7 @@
 //! | type | use | blocks may be freed |
 //! |---|---|---|
 //! | [`RingAlloc`] | one thread, over any backing allocator | by any handle to the same ring |
-//! | [`OneRingAlloc`] | all threads, zero-sized, over pages of the operating system | on any thread, even after the allocating thread ended |
+//! | [`OneRingAlloc`] | all threads, zero-sized, over pages | by any thread, at any time |
 //!
 //! # Examples
 //!
