@@ -65,8 +65,8 @@ impl ChunkPtr {
         {
             let (start, len) = (self.at(self.first()), self.whole().end.get() - self.first());
             // SAFETY: the range ends at the end of the chunk. The chunk is a live block of `Pages`,
-            // and no thread frees it while it is lent. No block is live (B1), so nothing needs these
-            // bytes, and the owner does not access them before it dequeues the chunk.
+            // and no thread frees it while it is lent. No block is live (B1), so nothing needs
+            // these bytes, and the owner does not access them before it dequeues the chunk.
             unsafe { ephemera_prim::pages::purge_tail(start, len) };
         }
     }
