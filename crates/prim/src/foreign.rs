@@ -30,7 +30,6 @@
 mod close;
 mod lend;
 
-pub use close::CLOSED;
 pub use lend::LentUnits;
 
 use core::ptr::{self, NonNull};
@@ -47,6 +46,15 @@ pub const COMPLETE: u64 = 3 << 62;
 
 /// The word of a complete countdown, in a unit with a bit for each slot.
 pub const COMPLETE_BITS: u64 = u64::MAX;
+
+/// The bit that marks a foreign word whose inbox was closed. Units of a closable inbox have at most
+/// 63 slots.
+pub const CLOSED: u64 = 1 << 63;
+
+/// Returns the sentinel that is the head of every closed inbox. It is not the address of a unit.
+fn closed<U>() -> *mut U {
+    ptr::without_provenance_mut(1)
+}
 
 // ORDERING: AcqRel. Pairs with `Taken::next` (both ways), `Foreign::observe`,
 // `Foreign::stop_countdown` and `Inbox::push_or_count`. Release publishes this thread's accesses to
@@ -304,7 +312,7 @@ impl<U: ForeignHeader> Inbox<U> {
         let link = &foreign.link;
         let store = |below| link.store(below, Ordering::Relaxed);
         // ORDERING: `push_order`. Pairs with `Inbox::take`.
-        let pushed = push(&self.head, unit.as_ptr(), Some(close::closed()), push_order(), store);
+        let pushed = push(&self.head, unit.as_ptr(), Some(closed()), push_order(), store);
         if pushed && !weakened!("push_without_fence") {
             // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either the pusher
             // sees that the record is free, or the thread that releases it sees the push. Also

@@ -19,9 +19,11 @@
 //! record for one operation, and every free is a remote free. (Where thread-locals are built on
 //! the system's keys, that destructor may find NOWHERE again, and bind a record.)
 
+mod hooks;
 #[cfg(all(target_os = "linux", not(any(miri, ephemera_loom))))]
 mod key;
 
+pub use hooks::Gone;
 #[cfg(all(target_os = "linux", not(any(miri, ephemera_loom))))]
 pub use key::{end_threads_by_key, ends_by_key};
 
@@ -29,32 +31,21 @@ use core::cell::Cell;
 use core::ptr::NonNull;
 use std::thread::LocalKey;
 
+use hooks::ExitHooks;
+
 use crate::record::{Lease, Record, Registry};
 
-/// The maximum number of exit hooks of one thread, and so of allocators that can register one.
-const HOOKS: usize = 8;
-
-/// The error of [`at_exit`] if the thread's exit guard does not accept a hook.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Gone;
-
 /// The exit guard of a thread, whose drop runs the hooks that allocators registered.
-struct Exit {
-    hooks: [Hook; HOOKS],
-}
-
-type Hook = Cell<Option<fn()>>;
+struct Exit(ExitHooks);
 
 impl Drop for Exit {
     fn drop(&mut self) {
-        for hook in self.hooks.iter().filter_map(Cell::take) {
-            hook();
-        }
+        self.0.run();
     }
 }
 
 std::thread_local! {
-    static EXIT: Exit = const { Exit { hooks: [const { Cell::new(None) }; HOOKS] } };
+    static EXIT: Exit = const { Exit(ExitHooks::new()) };
 }
 
 std::thread_local! {
@@ -89,10 +80,7 @@ fn register(hook: fn()) -> Result<(), Gone> {
     if let Some(key) = key::key() {
         return key::at_exit(key, hook);
     }
-    let kept = EXIT.try_with(|exit| {
-        exit.hooks.iter().find(|place| place.get().is_none()).map(|place| place.set(Some(hook)))
-    });
-    kept.ok().flatten().ok_or(Gone)
+    EXIT.try_with(|exit| exit.0.add(hook)).unwrap_or(Err(Gone))
 }
 
 /// The content of a [`Tenant`]'s thread-local: the record of this thread, and a copy of the fields

@@ -6,18 +6,9 @@
 //! unit's word. A thread whose free finds the word closed counts its own slots. Each remote free is
 //! therefore counted exactly once.
 
-use core::ptr::{self, NonNull};
+use core::ptr::NonNull;
 
-use super::{ForeignHeader, Inbox, Taken, book_order, foreign_of, give_order, take_order};
-
-/// The bit that marks a foreign word whose inbox was closed. Units of a closable inbox have at most
-/// 63 slots.
-pub const CLOSED: u64 = 1 << 63;
-
-/// Returns the sentinel that is the head of every closed inbox. It is not the address of a unit.
-pub(super) fn closed<U>() -> *mut U {
-    ptr::without_provenance_mut(1)
-}
+use super::{CLOSED, ForeignHeader, Inbox, Taken, book_order, closed, foreign_of, give_order, take_order};
 
 impl<U: ForeignHeader> Inbox<U> {
     /// Frees the slots of `bits` while another thread may close the inbox. Returns the old word if

@@ -16,7 +16,7 @@ use core::ffi::c_void;
 use core::ptr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{Gone, HOOKS, Hook};
+use super::hooks::{ExitHooks, Gone};
 
 /// The number of keys whose values glibc keeps in the thread descriptor. For the values of all
 /// other keys, glibc allocates memory.
@@ -26,12 +26,12 @@ const LOW_KEYS: libc::pthread_key_t = 32;
 static KEY: AtomicUsize = AtomicUsize::new(0);
 
 std::thread_local! {
-    static KEYED: KeyedHooks = const { KeyedHooks { hooks: [const { Cell::new(None) }; HOOKS], ran: Cell::new(false) } };
+    static KEYED: KeyedHooks = const { KeyedHooks { hooks: ExitHooks::new(), ran: Cell::new(false) } };
 }
 
 /// The hooks of a thread, which the key's destructor runs. The type has no destructor of its own.
 struct KeyedHooks {
-    hooks: [Hook; HOOKS],
+    hooks: ExitHooks,
     /// Whether the key's destructor has started.
     ran: Cell<bool>,
 }
@@ -85,9 +85,7 @@ pub(super) fn at_exit(key: libc::pthread_key_t, hook: fn()) -> Result<(), Gone> 
         }
         // The search comes after the call above, because the C library may allocate for the value,
         // and that allocation may register another hook.
-        let free = keyed.hooks.iter().find(|place| place.get().is_none()).ok_or(Gone)?;
-        free.set(Some(hook));
-        Ok(())
+        keyed.hooks.add(hook)
     });
     kept.unwrap_or(Err(Gone))
 }
@@ -97,6 +95,6 @@ unsafe extern "C" fn end(_value: *mut c_void) {
     // `KEYED` has no destructor, so on Linux it lives until the thread has ended.
     let _ = KEYED.try_with(|keyed| {
         keyed.ran.set(true);
-        keyed.hooks.iter().filter_map(Cell::take).for_each(|hook| hook());
+        keyed.hooks.run();
     });
 }

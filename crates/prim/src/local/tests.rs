@@ -6,7 +6,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 use std::thread;
 
-use super::{Gone, HOOKS, Held, Tenant, at_exit, bound, current, hold, near, renew};
+use super::hooks::HOOKS;
+use super::{Gone, Held, Tenant, at_exit, bound, current, hold, near, renew};
 use crate::record::{FIRST, Lease, Record, Registry};
 use crate::word::OwnerUsize;
 

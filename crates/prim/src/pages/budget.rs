@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{CACHE, CACHE_LEARNED};
+use super::bounds::{CACHE, CACHE_LEARNED};
 use crate::sync::change_if;
 
 /// Bytes of spans and mappings that are allocated, or that a thread keeps in its own cache.

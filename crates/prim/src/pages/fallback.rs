@@ -52,20 +52,6 @@ impl CachedPages {
     }
 }
 
-/// A thread's own cache of freed spans. It is always empty, because the heap has its own caches.
-#[derive(Debug)]
-pub struct NoSpanCache;
-
-impl NoSpanCache {
-    /// Creates an empty cache.
-    pub const fn new() -> Self {
-        Self
-    }
-
-    /// Does nothing, because the cache is always empty.
-    pub fn clear(&self) {}
-}
-
 pub(super) fn permanent(layout: Layout) -> Result<NonNull<u8>, AllocError> {
     Ok(Heap.allocate_zeroed(layout)?.cast())
 }

@@ -67,8 +67,10 @@
 
 #[cfg(ephemera_pages)]
 mod allocator;
+mod bounds;
 #[cfg(ephemera_pages)]
 mod budget;
+mod cached_pages;
 #[cfg(ephemera_pages)]
 mod directory;
 #[cfg(not(ephemera_pages))]
@@ -99,23 +101,17 @@ pub(crate) mod superblock;
 #[cfg(ephemera_pages)]
 mod table;
 
+pub use bounds::{CACHE, CACHE_LEARNED};
+pub use cached_pages::CachedPages;
+#[cfg(not(ephemera_pages))]
+pub use cached_pages::NoSpanCache as SpanCache;
+#[cfg(ephemera_pages)]
+pub use span_cache::SpanCache;
+
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use crate::traits::{AllocError, Allocator};
-
-/// The default minimum of the bound on the bytes of freed blocks that stay resident: 4 MiB. The
-/// bound is the larger of this number and an eighth of the bytes in use, and rises if the program
-/// allocates purged bytes again.
-///
-/// The number is small because the cached bytes of a program that sleeps after a burst stay
-/// resident.
-pub const CACHE: usize = 4 << 20;
-
-/// The largest rise of the bound on the bytes of freed blocks, in a process that allocates purged
-/// bytes again: 64 MiB. If [`set_cache`] sets another minimum, the largest rise is four times that
-/// minimum.
-pub const CACHE_LEARNED: usize = 64 << 20;
 
 /// A zero-sized allocator over pages of the operating system.
 ///
@@ -135,35 +131,9 @@ pub const CACHE_LEARNED: usize = 64 << 20;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pages;
 
-#[cfg(not(ephemera_pages))]
-pub use fallback::NoSpanCache as SpanCache;
-#[cfg(ephemera_pages)]
-pub use span_cache::SpanCache;
-
-/// The allocator [`Pages`], for a thread with its own cache of spans.
-#[derive(Debug, Clone, Copy)]
-pub struct CachedPages {
-    #[cfg_attr(not(ephemera_pages), expect(dead_code, reason = "the system's heap caches for itself"))]
-    cache: Option<&'static SpanCache>,
-}
-
-impl CachedPages {
-    /// Creates the allocator. Without a cache, it behaves like [`Pages`].
-    ///
-    /// # Safety
-    /// A thread uses this value, or a copy of it, only while the cache belongs to that thread.
-    #[inline]
-    pub unsafe fn new(cache: Option<&'static SpanCache>) -> Self {
-        Self { cache }
-    }
-}
-
-/// The allocator for calls that do not use a thread's own cache.
-const SHARED: CachedPages = CachedPages { cache: None };
-
 // SAFETY: every method forwards to `CachedPages`. All values are the same allocator.
 unsafe impl Allocator for Pages {
-    crate::__forward_allocator!(|self| SHARED, Allocator);
+    crate::__forward_allocator!(|self| CachedPages::SHARED, Allocator);
 }
 
 /// Allocates a block of zeros that is never freed.
