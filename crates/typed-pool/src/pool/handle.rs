@@ -1,15 +1,16 @@
-//! `TypedBox`: the handle of a value in a `TypedPool`.
+//! `TypedBox`: the handle of a value in a `TypedPool`, and the methods of the pool that return one.
 
 use core::marker::PhantomData;
 use core::mem;
 use core::pin::Pin;
 use core::ptr::NonNull;
 
-use allocator_api2::alloc::Allocator;
 #[cfg(feature = "alloc")]
 use allocator_api2::alloc::Global;
+use allocator_api2::alloc::{AllocError, Allocator};
 
-use super::TypedPool;
+use super::{TypedPool, no_memory};
+use crate::error::TryAllocError;
 use crate::forward::forward_to_value;
 
 macro_rules! typed_box {
@@ -38,19 +39,19 @@ typed_box!();
 
 /// Guards a slot whose value is not stored yet, was moved out, or is being dropped. Dropping the
 /// claim frees the slot.
-pub(super) struct Claim<'p, T, A: Allocator> {
+struct Claim<'p, T, A: Allocator> {
     slot: NonNull<T>,
     pool: &'p TypedPool<T, A>,
 }
 
 impl<'p, T, A: Allocator> Claim<'p, T, A> {
     #[inline]
-    pub(super) fn new(pool: &'p TypedPool<T, A>, slot: NonNull<T>) -> Self {
+    fn new(pool: &'p TypedPool<T, A>, slot: NonNull<T>) -> Self {
         Self { slot, pool }
     }
 
     #[inline]
-    pub(super) fn keep(self) -> NonNull<T> {
+    fn keep(self) -> NonNull<T> {
         let slot = self.slot;
         mem::forget(self);
         slot
@@ -72,7 +73,7 @@ impl<'p, T, A: Allocator> TypedBox<'p, T, A> {
     /// # Safety
     /// `slot` is a live slot of `pool` with a value in it, and nothing else uses it.
     #[inline]
-    pub(super) unsafe fn new(pool: &'p TypedPool<T, A>, slot: NonNull<T>) -> Self {
+    unsafe fn new(pool: &'p TypedPool<T, A>, slot: NonNull<T>) -> Self {
         Self { slot, pool, marker: PhantomData }
     }
 
@@ -124,6 +125,89 @@ impl<T, A: Allocator> Drop for TypedBox<'_, T, A> {
         let _claim = Claim::new(self.pool, self.slot);
         // SAFETY: the handle owns its value, which is dropped only here.
         unsafe { self.slot.drop_in_place() };
+    }
+}
+
+impl<T, A: Allocator> TypedPool<T, A> {
+    /// Allocates a slot, moves `value` into it, and returns its handle.
+    ///
+    /// # Aborts
+    /// Calls `handle_alloc_error` if the allocation fails. Without the feature `alloc`, this method
+    /// panics instead. [`TypedPool::try_alloc`] returns an error.
+    #[inline]
+    pub fn alloc(&self, value: T) -> TypedBox<'_, T, A> {
+        match self.allocate() {
+            Ok(slot) => self.fill(slot, value),
+            Err(AllocError) => no_memory(Self::LAYOUT),
+        }
+    }
+
+    /// Allocates a slot, moves `value` into it, and returns its handle.
+    ///
+    /// # Errors
+    /// Returns [`TryAllocError`], with the value, if the limit would be exceeded, or if the backing
+    /// allocator refuses.
+    #[inline]
+    pub fn try_alloc(&self, value: T) -> Result<TypedBox<'_, T, A>, TryAllocError<T>> {
+        match self.allocate() {
+            Ok(slot) => Ok(self.fill(slot, value)),
+            Err(AllocError) => Err(TryAllocError::new(value)),
+        }
+    }
+
+    /// Allocates a slot, then stores the result of `init` in it and returns its handle. If `init`
+    /// panics, the slot is freed.
+    ///
+    /// # Aborts
+    /// Calls `handle_alloc_error` if the allocation fails. Without the feature `alloc`, this method
+    /// panics instead.
+    #[inline]
+    pub fn alloc_with(&self, init: impl FnOnce() -> T) -> TypedBox<'_, T, A> {
+        match self.allocate() {
+            Ok(slot) => self.fill_with(slot, init),
+            Err(AllocError) => no_memory(Self::LAYOUT),
+        }
+    }
+
+    /// Allocates a slot, then stores the result of `init` in it, like [`TypedPool::alloc_with`].
+    ///
+    /// # Errors
+    /// Returns [`TryAllocError`], with `init`, if the limit would be exceeded, or if the backing
+    /// allocator refuses.
+    #[inline]
+    pub fn try_alloc_with<F: FnOnce() -> T>(
+        &self,
+        init: F,
+    ) -> Result<TypedBox<'_, T, A>, TryAllocError<F, T>> {
+        match self.allocate() {
+            Ok(slot) => Ok(self.fill_with(slot, init)),
+            Err(AllocError) => Err(TryAllocError::new(init)),
+        }
+    }
+
+    #[inline]
+    fn fill_with(&self, slot: NonNull<T>, init: impl FnOnce() -> T) -> TypedBox<'_, T, A> {
+        let claim = Claim::new(self, slot);
+        let value = init();
+        self.fill(claim.keep(), value)
+    }
+
+    #[inline]
+    fn fill(&self, slot: NonNull<T>, value: T) -> TypedBox<'_, T, A> {
+        // SAFETY: the slot is for a `T`, and nothing else uses it.
+        unsafe { slot.write(value) };
+        // SAFETY: the slot of this pool has a value, and only this handle uses it.
+        unsafe { TypedBox::new(self, slot) }
+    }
+
+    /// Creates a handle from a slot that [`TypedBox::into_raw`] returned.
+    ///
+    /// # Safety
+    /// `slot` is a live slot of this pool with a value in it, and nothing else uses it.
+    #[inline]
+    pub unsafe fn from_raw(&self, slot: NonNull<T>) -> TypedBox<'_, T, A> {
+        // SAFETY: this function has the same contract.
+        unsafe { TypedBox::new(self, slot) }
     }
 }
 

@@ -20,7 +20,6 @@ use allocator_api2::alloc::{AllocError, Allocator};
 use ephemera_prim::account::{Account, Limit, LocalAccount};
 use ephemera_prim::large;
 
-use crate::error::TryAllocError;
 use crate::geometry::{UnitSpec, unit_of};
 use crate::heap::{self, ChunkLen, UnitHeap};
 use crate::local_frees::Reach;
@@ -163,77 +162,6 @@ impl<T, A: Allocator> TypedPool<T, A> {
         }
     }
 
-    /// Allocates a slot, moves `value` into it, and returns its handle.
-    ///
-    /// # Aborts
-    /// Calls `handle_alloc_error` if the allocation fails. Without the feature `alloc`, this method
-    /// panics instead. [`TypedPool::try_alloc`] returns an error.
-    #[inline]
-    pub fn alloc(&self, value: T) -> TypedBox<'_, T, A> {
-        match self.allocate() {
-            Ok(slot) => self.fill(slot, value),
-            Err(AllocError) => no_memory(Self::LAYOUT),
-        }
-    }
-
-    /// Allocates a slot, moves `value` into it, and returns its handle.
-    ///
-    /// # Errors
-    /// Returns [`TryAllocError`], with the value, if the limit would be exceeded, or if the backing
-    /// allocator refuses.
-    #[inline]
-    pub fn try_alloc(&self, value: T) -> Result<TypedBox<'_, T, A>, TryAllocError<T>> {
-        match self.allocate() {
-            Ok(slot) => Ok(self.fill(slot, value)),
-            Err(AllocError) => Err(TryAllocError::new(value)),
-        }
-    }
-
-    /// Allocates a slot, then stores the result of `init` in it and returns its handle. If `init`
-    /// panics, the slot is freed.
-    ///
-    /// # Aborts
-    /// Calls `handle_alloc_error` if the allocation fails. Without the feature `alloc`, this method
-    /// panics instead.
-    #[inline]
-    pub fn alloc_with(&self, init: impl FnOnce() -> T) -> TypedBox<'_, T, A> {
-        match self.allocate() {
-            Ok(slot) => self.fill_with(slot, init),
-            Err(AllocError) => no_memory(Self::LAYOUT),
-        }
-    }
-
-    /// Allocates a slot, then stores the result of `init` in it, like [`TypedPool::alloc_with`].
-    ///
-    /// # Errors
-    /// Returns [`TryAllocError`], with `init`, if the limit would be exceeded, or if the backing
-    /// allocator refuses.
-    #[inline]
-    pub fn try_alloc_with<F: FnOnce() -> T>(
-        &self,
-        init: F,
-    ) -> Result<TypedBox<'_, T, A>, TryAllocError<F, T>> {
-        match self.allocate() {
-            Ok(slot) => Ok(self.fill_with(slot, init)),
-            Err(AllocError) => Err(TryAllocError::new(init)),
-        }
-    }
-
-    #[inline]
-    fn fill_with(&self, slot: NonNull<T>, init: impl FnOnce() -> T) -> TypedBox<'_, T, A> {
-        let claim = handle::Claim::new(self, slot);
-        let value = init();
-        self.fill(claim.keep(), value)
-    }
-
-    #[inline]
-    fn fill(&self, slot: NonNull<T>, value: T) -> TypedBox<'_, T, A> {
-        // SAFETY: the slot is for a `T`, and nothing else uses it.
-        unsafe { slot.write(value) };
-        // SAFETY: the slot of this pool has a value, and only this handle uses it.
-        unsafe { TypedBox::new(self, slot) }
-    }
-
     /// Allocates a raw slot without storing a value in it. The caller is responsible for dropping a
     /// value that it stores there, and for freeing the slot with
     /// [`deallocate`](TypedPool::deallocate).
@@ -282,16 +210,6 @@ impl<T, A: Allocator> TypedPool<T, A> {
         self.loose.set(self.loose.get() - 1);
         // SAFETY: the slot is a live block of the backing allocator, or has size zero.
         unsafe { large::deallocate(&*self.backing, &self.account, slot.cast(), Self::LAYOUT) };
-    }
-
-    /// Creates a handle from a slot that [`TypedBox::into_raw`] returned.
-    ///
-    /// # Safety
-    /// `slot` is a live slot of this pool with a value in it, and nothing else uses it.
-    #[inline]
-    pub unsafe fn from_raw(&self, slot: NonNull<T>) -> TypedBox<'_, T, A> {
-        // SAFETY: this function has the same contract.
-        unsafe { TypedBox::new(self, slot) }
     }
 
     /// Returns the number of live values, including raw slots.

@@ -8,10 +8,10 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use allocator_api2::alloc::AllocError;
 use allocator_api2::boxed::Box;
 
-use super::Scope;
 #[cfg(doc)]
 use super::{OverLimit, Usage};
-use crate::threads::UNLIMITED;
+use super::{Scope, ScopeHandle};
+use crate::threads::{ScopeRef, UNLIMITED};
 
 /// The configuration of a [`Scope`].
 ///
@@ -134,6 +134,18 @@ impl ScopeBuilder {
             return Err(ScopeError::NotGlobal);
         }
         Scope::with(self.name, self.limit, self.counting).ok_or(ScopeError::NoMemory)
+    }
+}
+
+impl Scope {
+    /// Returns a builder for a scope without a limit.
+    pub const fn builder() -> ScopeBuilder {
+        ScopeBuilder::new()
+    }
+
+    fn with(name: &'static str, limit: usize, counting: bool) -> Option<Self> {
+        let heaps = ScopeRef::start(limit, counting)?;
+        Some(Self { handle: ScopeHandle { heaps, name } })
     }
 }
 

@@ -4,11 +4,11 @@ use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
-use super::{OverLimit, ScopeHandle};
+use super::{OverLimit, Scope, ScopeHandle};
 
-/// The future of [`Scope::run_async`](super::Scope::run_async). It polls and drops another future
-/// in a scope. If there is no memory for the scope's heaps when this value is dropped, it drops the
-/// other future outside of the scope.
+/// The future of [`Scope::run_async`]. It polls and drops another future in a scope. If there is no
+/// memory for the scope's heaps when this value is dropped, it drops the other future outside of
+/// the scope.
 ///
 /// Between two polls, no thread is in the scope on behalf of the future.
 #[must_use = "a future does nothing unless it is polled"]
@@ -18,8 +18,35 @@ pub struct InScope<F> {
     future: Option<F>,
 }
 
+impl Scope {
+    /// Returns a future that polls `future` in this scope, on any thread. The scope does not end
+    /// before the returned future is dropped.
+    ///
+    /// Each poll checks whether the scope has ever exceeded its limit, even if the scope now holds
+    /// less than the limit. The check happens at the start of the poll, and again at its end if
+    /// `future` is still pending. If the scope has exceeded its limit, `future` is dropped in the
+    /// scope, and the output of the returned future is `Err` with an [`OverLimit`]. A waiting
+    /// future is not woken when another future of its scope exceeds the limit.
+    ///
+    /// # Aborts
+    /// A poll calls `handle_alloc_error` if there is no memory for the scope's heaps.
+    pub fn run_async<F: Future>(&self, future: F) -> InScope<F> {
+        self.handle.run_async(future)
+    }
+}
+
+impl ScopeHandle {
+    /// Returns a future that polls `future` in the scope, like [`Scope::run_async`].
+    ///
+    /// # Aborts
+    /// A poll calls `handle_alloc_error` if there is no memory for the scope's heaps.
+    pub fn run_async<F: Future>(&self, future: F) -> InScope<F> {
+        InScope::new(self.clone(), future)
+    }
+}
+
 impl<F> InScope<F> {
-    pub(super) fn new(scope: ScopeHandle, future: F) -> Self {
+    fn new(scope: ScopeHandle, future: F) -> Self {
         Self { scope, future: Some(future) }
     }
 

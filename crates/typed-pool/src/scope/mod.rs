@@ -141,16 +141,6 @@ pub struct ScopeHandle {
 }
 
 impl Scope {
-    /// Returns a builder for a scope without a limit.
-    pub const fn builder() -> ScopeBuilder {
-        ScopeBuilder::new()
-    }
-
-    fn with(name: &'static str, limit: usize, counting: bool) -> Option<Self> {
-        let heaps = ScopeRef::start(limit, counting)?;
-        Some(Self { handle: ScopeHandle { heaps, name } })
-    }
-
     /// Runs a closure in this scope, and returns its result. The closure's allocations on this
     /// thread belong to this scope, except those in inner scopes.
     ///
@@ -172,21 +162,6 @@ impl Scope {
         self.handle.run(closure)
     }
 
-    /// Returns a future that polls `future` in this scope, on any thread. The scope does not end
-    /// before the returned future is dropped.
-    ///
-    /// Each poll checks whether the scope has ever exceeded its limit, even if the scope now holds
-    /// less than the limit. The check happens at the start of the poll, and again at its end if
-    /// `future` is still pending. If the scope has exceeded its limit, `future` is dropped in the
-    /// scope, and the output of the returned future is `Err` with an [`OverLimit`]. A waiting
-    /// future is not woken when another future of its scope exceeds the limit.
-    ///
-    /// # Aborts
-    /// A poll calls `handle_alloc_error` if there is no memory for the scope's heaps.
-    pub fn run_async<F: Future>(&self, future: F) -> InScope<F> {
-        self.handle.run_async(future)
-    }
-
     /// Returns a handle through which other tasks and threads can allocate from this scope.
     #[must_use]
     pub fn handle(&self) -> ScopeHandle {
@@ -199,12 +174,6 @@ impl Scope {
         self.handle.is_over_limit()
     }
 
-    /// Returns the bytes that the scope holds now, and their peak.
-    #[must_use]
-    pub fn usage(&self) -> Usage {
-        self.handle.usage()
-    }
-
     /// Returns the statistics of this scope's heaps: their units and live slots, including those
     /// that earlier scopes left in these heaps, and the large blocks that count for this scope. The
     /// result is exact while no thread is in the scope. The call walks all units of the scope.
@@ -214,18 +183,6 @@ impl Scope {
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.handle.heaps.stats()
-    }
-
-    /// Frees the units without a live block, ends the scope, and returns its usage. If the scope
-    /// has handles, it ends when the last handle is dropped. After many scopes, some empty units
-    /// stay for the next scope (see the section on costs in [`Scope`]).
-    ///
-    /// [`Usage::bytes_held`] then counts the units and large blocks that the scope allocated and
-    /// that have not been freed. Escaped blocks may also lie in units of earlier scopes, but those
-    /// units do not count.
-    pub fn finish(self) -> Usage {
-        let ScopeHandle { heaps, name } = self.handle;
-        heaps.finish(|ledger| Usage::of(name, ledger))
     }
 }
 
@@ -241,27 +198,9 @@ impl ScopeHandle {
         closure()
     }
 
-    /// Returns a future that polls `future` in the scope, like [`Scope::run_async`].
-    ///
-    /// # Aborts
-    /// A poll calls `handle_alloc_error` if there is no memory for the scope's heaps.
-    pub fn run_async<F: Future>(&self, future: F) -> InScope<F> {
-        InScope::new(self.clone(), future)
-    }
-
     /// Returns whether the scope has ever held more than its limit.
     #[must_use]
     pub fn is_over_limit(&self) -> bool {
         self.heaps.ledger().is_over()
-    }
-
-    /// Returns the bytes that the scope holds now, and their peak.
-    #[must_use]
-    pub fn usage(&self) -> Usage {
-        Usage::of(self.name, self.heaps.ledger())
-    }
-
-    fn over_limit(&self) -> OverLimit {
-        OverLimit::of(self.name, self.heaps.ledger())
     }
 }

@@ -3,7 +3,7 @@
 use core::error::Error;
 use core::fmt;
 
-use super::Scope;
+use super::{Scope, ScopeHandle};
 use crate::threads::{Counts, Ledger};
 
 /// The bytes that a scope holds, or held at its end if it has ended.
@@ -37,7 +37,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    pub(super) fn of(name: &'static str, ledger: &Ledger) -> Self {
+    fn of(name: &'static str, ledger: &Ledger) -> Self {
         let held = ledger.held();
         Self {
             name,
@@ -118,7 +118,7 @@ pub struct OverLimit {
 }
 
 impl OverLimit {
-    pub(super) fn of(name: &'static str, ledger: &Ledger) -> Self {
+    fn of(name: &'static str, ledger: &Ledger) -> Self {
         Self { name, limit: ledger.limit(), bytes_peak: ledger.peak() }
     }
 }
@@ -131,6 +131,38 @@ impl fmt::Display for OverLimit {
 }
 
 impl Error for OverLimit {}
+
+impl Scope {
+    /// Returns the bytes that the scope holds now, and their peak.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.handle.usage()
+    }
+
+    /// Frees the units without a live block, ends the scope, and returns its usage. If the scope
+    /// has handles, it ends when the last handle is dropped. After many scopes, some empty units
+    /// stay for the next scope (see the section on costs in [`Scope`]).
+    ///
+    /// [`Usage::bytes_held`] then counts the units and large blocks that the scope allocated and
+    /// that have not been freed. Escaped blocks may also lie in units of earlier scopes, but those
+    /// units do not count.
+    pub fn finish(self) -> Usage {
+        let ScopeHandle { heaps, name } = self.handle;
+        heaps.finish(|ledger| Usage::of(name, ledger))
+    }
+}
+
+impl ScopeHandle {
+    /// Returns the bytes that the scope holds now, and their peak.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        Usage::of(self.name, self.heaps.ledger())
+    }
+
+    pub(super) fn over_limit(&self) -> OverLimit {
+        OverLimit::of(self.name, self.heaps.ledger())
+    }
+}
 
 /// Runs a closure in a counting scope and returns the usage of that scope. This function is for
 /// tests.
