@@ -12,7 +12,7 @@ use core::fmt;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
-use super::median;
+use super::median::median;
 
 /// The number of draws of the bootstrap in a report.
 pub const DRAWS: usize = 4000;

@@ -8,25 +8,10 @@
 #![forbid(unsafe_code)]
 
 mod bootstrap;
+mod median;
 
 pub use self::bootstrap::{DRAWS, Estimate, estimate, wider};
-
-/// Returns the median, or `None` for an empty slice. For an even number of values, the median is
-/// the mean of the middle two.
-#[must_use]
-pub fn median(values: &mut [f64]) -> Option<f64> {
-    if values.is_empty() {
-        return None;
-    }
-    let middle = values.len() / 2;
-    let odd = !values.len().is_multiple_of(2);
-    let (below, &mut upper, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
-    if odd {
-        return Some(upper);
-    }
-    let lower = below.iter().copied().max_by(f64::total_cmp)?;
-    Some(f64::midpoint(lower, upper))
-}
+pub use self::median::median;
 
 /// The verdict on a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -106,14 +91,6 @@ mod tests {
     /// Estimates a ratio from the logarithms that [`run`] returns.
     fn ratio(data: &[Vec<f64>], seed: u64) -> Estimate {
         estimate(data, 500, seed).expect("there is data").map(f64::exp)
-    }
-
-    #[test]
-    fn the_median_of_an_even_number_of_values_is_the_mean_of_the_middle_two() {
-        assert_eq!(median(&mut []), None);
-        assert_eq!(median(&mut [3.0]), Some(3.0));
-        assert_eq!(median(&mut [4.0, 1.0, 3.0, 2.0]), Some(2.5));
-        assert_eq!(median(&mut [5.0, 1.0, 9.0]), Some(5.0));
     }
 
     /// Returns three figures of 400 runs. The first two are the shares of runs whose intervals at
