@@ -18,6 +18,7 @@ mod costs;
 mod curve;
 pub mod figures;
 mod histogram;
+mod offers;
 mod order;
 pub mod output;
 pub mod page;
@@ -28,7 +29,6 @@ mod rings;
 pub mod share;
 pub mod text;
 pub mod units;
-mod verdict;
 
 pub use ephemera_recorder::*;
 
