@@ -66,7 +66,7 @@ pub fn serve(job: &Job, out: &mut dyn Write) -> io::Result<()> {
     }
     // The child reads the input of the workload before it measures time or memory.
     let sources = Sources::new(job.corpus.as_deref());
-    sources.prepare(&spec, job.seed);
+    spec.prepare(&sources, job.seed);
     // Only R1 reads the document, so every other workload gets a short one.
     let read = job.document.as_deref().filter(|_| spec.parses());
     let length = if spec.parses() { job.document_length } else { 1000 };

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::blocks::idle::BurstEnd;
 use super::blocks::replay;
 use super::buffers::csv::CsvTable;
+use super::nodes::Sources;
 use super::slots::SizeSpread;
 use crate::card::{Caps, ContenderClass};
 
@@ -183,6 +184,19 @@ impl WorkloadSpec {
             _ => self.allocations?,
         };
         Some(at_first + each * units)
+    }
+
+    /// Makes the workload's input before any measurement, if all of its cells share that input.
+    pub(crate) fn prepare(&self, sources: &Sources, seed: u64) {
+        match self.workload {
+            Workload::Ast(_) | Workload::Visit(_) => drop(sources.syntax()),
+            Workload::Store(_) => drop(sources.words(seed)),
+            // The first call of `program` reads the trace, so it is made here and not in a
+            // measurement.
+            Workload::Replay(name, _) => _ = replay::program(name),
+            Workload::Csv(_) => _ = CsvTable::shared(),
+            _ => {}
+        }
     }
 
     /// Returns whether the workload parses the document of R1.

@@ -9,6 +9,7 @@ mod alone;
 pub(crate) mod blocks;
 pub(crate) mod buffers;
 mod catalogue;
+mod context;
 mod crew;
 pub(crate) mod draws;
 mod handoff;
@@ -20,8 +21,6 @@ mod slots;
 mod stock;
 mod stragglers;
 
-use std::sync::Arc;
-
 use hdrhistogram::Histogram;
 
 pub use self::alone::{AfterBurst, AloneFigures, AloneOrder, HeldAt, MOMENTS, READINGS, SHOWN};
@@ -31,22 +30,9 @@ pub(crate) use self::catalogue::Workload;
 #[cfg(not(test))]
 pub(crate) use self::catalogue::build;
 pub use self::catalogue::{Need, Scale, WorkloadSpec, catalogue};
+pub use self::context::Context;
 pub use self::load::Load;
 pub use self::nodes::{Corpus, Sources, ticks_per_ns};
-
-/// The inputs of a cell other than its parameters.
-#[derive(Clone, Debug)]
-pub struct Context {
-    /// The seed of every table. The same seed gives the same operations.
-    pub seed: u64,
-    /// The text that R1 parses.
-    pub document: Arc<Document>,
-    /// The sources that R4 and R5 work on.
-    pub sources: Arc<Sources>,
-    /// The processor to which a workload pins a second thread, or `None` if the process may use
-    /// only one.
-    pub second_cpu: Option<usize>,
-}
 
 /// One workload over one contender, ready to run.
 pub trait Cell {

@@ -14,7 +14,7 @@ pub(crate) use self::general::{OurOneRing, OurPooled, System, UpstreamOneRing};
 pub(crate) use self::local::{Blink, BumpScope, Bumpalo, Chunked, OurRing, UpstreamRing};
 pub(crate) use self::void::Void;
 
-use super::{Entry, blocks as entry, registry};
+use super::entry::{Entry, blocks as entry, registry};
 
 /// Returns the contenders in the order of the tables.
 pub(super) fn all() -> Vec<Entry> {

@@ -15,7 +15,7 @@ use self::recycled::RecycledVectors;
 use self::rings::{OurBufferRing, UpstreamBufferRing};
 pub(crate) use self::vectors::Vectors;
 use super::blocks::{OurOneRing, OurPooled};
-use super::{Entry, buffers as entry, registry};
+use super::entry::{Entry, buffers as entry, registry};
 
 /// Returns the contenders in the order of the tables.
 pub(super) fn all() -> Vec<Entry> {

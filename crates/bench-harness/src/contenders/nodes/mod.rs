@@ -5,7 +5,8 @@ mod cpp;
 
 use std::sync::Arc;
 
-use super::{Entry, blocks, nodes as entry, objects, registry};
+use super::entry::{Entry, nodes as entry, registry};
+use super::{blocks, objects};
 use crate::blocks::Contender;
 use crate::card::Info;
 use crate::nodes::{Node, NodeFamily, Owned};

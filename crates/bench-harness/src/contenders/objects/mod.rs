@@ -13,7 +13,7 @@ pub(crate) use self::pools::{
 };
 use self::recycled::{OPool, OPoolLocal, ObjectPool};
 use super::blocks::{OurOneRing, OurPooled, Void};
-use super::{Entry, objects as entry, registry};
+use super::entry::{Entry, objects as entry, registry};
 
 /// Returns the contenders in the order of the tables.
 pub(super) fn all() -> Vec<Entry> {

@@ -6,9 +6,6 @@ use std::sync::{Arc, OnceLock};
 use super::ast::Syntax;
 use super::corpus::Corpus;
 use super::words::SourceWords;
-use crate::workloads::blocks::replay;
-use crate::workloads::buffers::csv::CsvTable;
-use crate::workloads::{Workload, WorkloadSpec};
 
 /// The number of files in the corpus. Their syntax tree exceeds the first-level caches, but is
 /// small enough for a quick run.
@@ -28,30 +25,17 @@ impl Sources {
         Self { root: root.map(Path::to_path_buf), ..Self::default() }
     }
 
-    /// Makes the workload's input before any measurement, if all of its cells share that input.
-    pub(crate) fn prepare(&self, spec: &WorkloadSpec, seed: u64) {
-        match spec.workload {
-            Workload::Ast(_) | Workload::Visit(_) => drop(self.syntax()),
-            Workload::Store(_) => drop(self.words(seed)),
-            // The first call of `program` reads the trace, so it is made here and not in a
-            // measurement.
-            Workload::Replay(name, _) => _ = replay::program(name),
-            Workload::Csv(_) => _ = CsvTable::shared(),
-            _ => {}
-        }
-    }
-
     /// Returns the corpus below `root`, or the sample if there are no Rust files.
     pub fn corpus(root: Option<&Path>) -> Corpus {
         Corpus::load(root, FILES)
     }
 
-    pub(super) fn words(&self, seed: u64) -> Arc<SourceWords> {
+    pub(crate) fn words(&self, seed: u64) -> Arc<SourceWords> {
         let words = || Arc::new(SourceWords::new(&Self::corpus(self.root.as_deref()).files, seed));
         Arc::clone(self.words.get_or_init(words))
     }
 
-    pub(super) fn syntax(&self) -> Arc<Syntax> {
+    pub(crate) fn syntax(&self) -> Arc<Syntax> {
         let syntax = || Arc::new(Syntax::of(&Self::corpus(self.root.as_deref()).files));
         Arc::clone(self.syntax.get_or_init(syntax))
     }

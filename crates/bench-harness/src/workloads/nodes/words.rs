@@ -50,7 +50,7 @@ pub(super) struct Access {
 
 /// The keys, the accesses, and the order of deletion.
 #[derive(Debug)]
-pub(super) struct SourceWords {
+pub(crate) struct SourceWords {
     pub(super) keys: Vec<Key>,
     pub(super) accesses: Vec<Access>,
     pub(super) sweep: Vec<u32>,
