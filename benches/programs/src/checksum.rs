@@ -1,6 +1,10 @@
 //! The checksum of a program's results: 64-bit FNV-1a, which does not allocate.
 
 use core::fmt;
+use std::error::Error;
+
+/// The checksum of a program's results, or the error that stopped the program.
+pub(crate) type ProgramResult = Result<Checksum, Box<dyn Error>>;
 
 /// The checksum of the bytes that have been added.
 #[derive(Clone, Copy, PartialEq, Eq)]

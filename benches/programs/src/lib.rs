@@ -12,14 +12,8 @@ mod programs;
 #[cfg(feature = "scope-costs")]
 pub mod scope_costs;
 
-use std::error::Error;
 use std::path::Path;
 use std::process::ExitCode;
-
-use checksum::Checksum;
-
-/// The checksum of a program's results, or the error that stopped the program.
-type ProgramResult = Result<Checksum, Box<dyn Error>>;
 
 /// Runs the program that the command line names, and prints its checksum. Prints an error and
 /// returns a failure code if the program is unknown or fails.

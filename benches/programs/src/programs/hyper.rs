@@ -15,8 +15,7 @@ use serde_json::{Map, Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
 
-use crate::ProgramResult;
-use crate::checksum::Checksum;
+use crate::checksum::{Checksum, ProgramResult};
 
 /// An error that a task can return to another thread.
 type TaskError = Box<dyn Error + Send + Sync>;

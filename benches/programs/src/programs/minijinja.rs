@@ -5,8 +5,8 @@ use std::path::Path;
 use minijinja::value::Value;
 use minijinja::{Environment, context};
 
-use crate::checksum::Checksum;
-use crate::{ProgramResult, files};
+use crate::checksum::{Checksum, ProgramResult};
+use crate::files;
 
 /// The template. Its name ends in `.html`, so values are escaped.
 const TEMPLATE: &str = r##"<!doctype html>

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::ProgramResult;
+use crate::checksum::ProgramResult;
 
 /// A program: a function from the repository's root to a checksum.
 pub(crate) type ProgramFn = fn(&Path) -> ProgramResult;

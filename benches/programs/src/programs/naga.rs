@@ -6,8 +6,7 @@ use naga::back::{glsl, msl, spv};
 use naga::proc::BoundsCheckPolicies;
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 
-use crate::ProgramResult;
-use crate::checksum::Checksum;
+use crate::checksum::{Checksum, ProgramResult};
 
 /// A shader with three placeholders: `SIZE` for a number, `STEPS` for copies of [`STEP`], and
 /// `CALLS` for calls to these copies.

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use pulldown_cmark::{Options, Parser, html};
 
-use crate::checksum::Checksum;
-use crate::{ProgramResult, files};
+use crate::checksum::{Checksum, ProgramResult};
+use crate::files;
 
 /// The number of times that the pages are rendered.
 const PASSES: usize = 200;

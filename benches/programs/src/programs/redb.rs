@@ -5,8 +5,8 @@ use std::path::Path;
 use redb::backends::InMemoryBackend;
 use redb::{Builder, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
 
-use crate::checksum::Checksum;
-use crate::{ProgramResult, files};
+use crate::checksum::{Checksum, ProgramResult};
+use crate::files;
 
 /// The table of lines, by file and line number.
 const LINES: TableDefinition<'_, (u32, u32), &str> = TableDefinition::new("lines");

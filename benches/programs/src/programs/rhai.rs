@@ -4,8 +4,8 @@ use std::path::Path;
 
 use rhai::{Engine, Scope};
 
-use crate::checksum::Checksum;
-use crate::{ProgramResult, files};
+use crate::checksum::{Checksum, ProgramResult};
+use crate::files;
 
 /// The script. The variable `text` holds the pages, and the script evaluates to the text of a
 /// table.

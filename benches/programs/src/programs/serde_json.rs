@@ -5,8 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::ProgramResult;
-use crate::checksum::Checksum;
+use crate::checksum::{Checksum, ProgramResult};
 
 /// The number of times that the document is parsed and serialized.
 const PASSES: usize = 100;

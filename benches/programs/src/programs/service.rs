@@ -6,8 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::ProgramResult;
-use crate::checksum::Checksum;
+use crate::checksum::{Checksum, ProgramResult};
 
 /// The amount of work in a run of the service.
 pub(crate) struct ServiceLoad {

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::service::{BURSTS, LONG, SHORT, serve};
-use crate::ProgramResult;
+use crate::checksum::ProgramResult;
 
 /// The limit on the memory of a request's scope, in bytes.
 #[cfg(feature = "over-pooled-allocator")]

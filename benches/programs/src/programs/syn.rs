@@ -4,8 +4,8 @@ use std::path::Path;
 
 use syn::visit::{self, Visit};
 
-use crate::checksum::Checksum;
-use crate::{ProgramResult, files};
+use crate::checksum::{Checksum, ProgramResult};
+use crate::files;
 
 /// The number of times that the sources are parsed.
 const PASSES: usize = 2;

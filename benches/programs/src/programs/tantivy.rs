@@ -7,8 +7,7 @@ use tantivy::query::QueryParser;
 use tantivy::schema::{INDEXED, STORED, Schema, TEXT, Value as _};
 use tantivy::{Index, IndexWriter, TantivyDocument};
 
-use crate::ProgramResult;
-use crate::checksum::Checksum;
+use crate::checksum::{Checksum, ProgramResult};
 use crate::files::texts;
 
 /// The number of indexing threads.

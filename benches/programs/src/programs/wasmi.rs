@@ -5,8 +5,7 @@ use std::path::Path;
 
 use wasmi::{Engine, Linker, Module, Store};
 
-use crate::ProgramResult;
-use crate::checksum::Checksum;
+use crate::checksum::{Checksum, ProgramResult};
 
 const MODULES: u64 = 30;
 /// The number of functions in each module.
