@@ -23,9 +23,6 @@ use self::recorded::{RECORD, RecordedBench};
 use self::tables::ReadmeTables;
 use crate::workspace::Workspace;
 
-/// The path of the page of all figures, from the root.
-const RESULTS: &str = "docs/benchmarks/results.md";
-
 /// The path of the first page's picture, from the root.
 const PICTURE: &str = "docs/benchmarks/standing.svg";
 
@@ -73,7 +70,7 @@ fn files(root: &Path, recorded: &RecordedBench) -> Result<Vec<(String, String)>>
     let readme = spliced(root, "README.md", "results", &front::tables(recorded, &classes)?)?;
     let mut files = vec![
         ("README.md".to_owned(), readme),
-        (RESULTS.to_owned(), results::page(recorded, &classes)?),
+        (results::RESULTS.to_owned(), results::page(recorded, &classes)?),
         (PICTURE.to_owned(), picture::standing(recorded, &classes)),
     ];
     for page in &pages {

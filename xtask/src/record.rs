@@ -2,11 +2,8 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::Args;
-
-use crate::workspace::Workspace;
 
 #[cfg(target_os = "linux")]
 mod earlier;
@@ -22,6 +19,9 @@ mod processes;
 mod program;
 #[cfg(target_os = "linux")]
 mod running;
+
+#[cfg(target_os = "linux")]
+pub(crate) use linux::main;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -51,20 +51,13 @@ pub(crate) struct RecordOptions {
     command: Vec<OsString>,
 }
 
-/// Runs `record`. Returns the exit status of the program. If the recording failed and the program
-/// succeeded or did not run, returns a status of the tool instead.
-#[cfg(target_os = "linux")]
-pub(crate) fn main(ws: &Workspace, options: &RecordOptions) -> ExitCode {
-    linux::main(ws, options)
-}
-
 /// Reports that this system has no recorder.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn main(_ws: &Workspace, _options: &RecordOptions) -> ExitCode {
+pub(crate) fn main(_ws: &crate::workspace::Workspace, _options: &RecordOptions) -> std::process::ExitCode {
     crate::shell::tell(
         "error: this command records programs with a preloaded library, which exists for Linux only",
     );
-    ExitCode::FAILURE
+    std::process::ExitCode::FAILURE
 }
 
 /// The smallest accepted value of `--max-bytes`.

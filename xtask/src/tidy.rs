@@ -4,6 +4,7 @@
 mod budget;
 mod circles;
 mod features;
+mod finding;
 mod ignores;
 mod lexer;
 mod names;
@@ -19,6 +20,8 @@ use anyhow::Result;
 use clap::Args;
 
 pub(crate) use source::SourceFile;
+
+use finding::Finding;
 
 use crate::controls;
 use crate::steps::Outcome;
@@ -38,34 +41,6 @@ pub(crate) struct TidyOptions {
     /// Print errors only.
     #[arg(long, short)]
     quiet: bool,
-}
-
-/// A fault in the text, with its file and line.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Finding {
-    path: String,
-    line: usize,
-    text: String,
-    warning: bool,
-}
-
-impl Finding {
-    /// Creates an error. `text` says what is wrong and how to correct it.
-    fn error(path: &str, line: usize, text: impl Into<String>) -> Self {
-        Self { path: path.to_owned(), line, text: text.into(), warning: false }
-    }
-
-    /// Creates a warning, which does not fail the check.
-    fn warning(path: &str, line: usize, text: impl Into<String>) -> Self {
-        Self { warning: true, ..Self::error(path, line, text) }
-    }
-}
-
-impl core::fmt::Display for Finding {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let mark = if self.warning { "warning: " } else { "" };
-        write!(f, "{}:{}: {mark}{}", self.path, self.line, self.text)
-    }
 }
 
 /// Prints the findings of all checks. Returns whether none of them is an error.
@@ -117,15 +92,4 @@ fn check(ws: &Workspace) -> Result<Vec<Finding>> {
     findings.extend(workflows::check(&files));
     findings.sort();
     Ok(findings)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Finding;
-
-    #[test]
-    fn a_finding_is_printed_like_a_compiler_message() {
-        assert_eq!(Finding::error("a/b.rs", 7, "what").to_string(), "a/b.rs:7: what");
-        assert_eq!(Finding::warning("a/b.rs", 7, "what").to_string(), "a/b.rs:7: warning: what");
-    }
 }

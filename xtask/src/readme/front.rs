@@ -6,7 +6,7 @@ use anyhow::Result;
 use ephemera_measure::summary::{SummaryRow, SummaryTable};
 
 use super::recorded::RecordedBench;
-use super::results::{OURS, best, ends};
+use super::results::{OURS, RESULTS, best, ends};
 use super::tables::{FrontRow, ReadmeClass};
 
 /// The maximum number of rows in the list of losses.
@@ -72,7 +72,7 @@ fn ratio(row: &SummaryRow) -> f64 {
 /// Returns the address of a workload's section on the page of results.
 fn anchor(id: &str) -> String {
     let slug: String = id.chars().filter(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).collect();
-    format!("{}#{}", super::RESULTS, slug.to_ascii_lowercase())
+    format!("{}#{}", RESULTS, slug.to_ascii_lowercase())
 }
 
 /// Returns the table of the greatest losses to the best general allocator, or a sentence if there

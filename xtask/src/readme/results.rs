@@ -9,6 +9,9 @@ use ephemera_measure::summary::{SummaryRow, SummaryTable};
 use super::recorded::RecordedBench;
 use super::tables::ReadmeClass;
 
+/// The path of the page of all figures, from the root.
+pub(super) const RESULTS: &str = "docs/benchmarks/results.md";
+
 /// The keys of this workspace's contenders.
 pub(super) const OURS: [&str; 9] =
     ["ring", "one-ring", "ringal", "shared", "arena", "pool", "typed-pool", "pooled-box", "pooled-allocator"];

@@ -49,7 +49,7 @@ struct RecordedProcess {
 
 /// Runs `record`. Returns the exit status of the program. If the recording failed and the program
 /// succeeded or did not run, returns a status of the tool instead.
-pub(super) fn main(ws: &Workspace, options: &RecordOptions) -> ExitCode {
+pub(crate) fn main(ws: &Workspace, options: &RecordOptions) -> ExitCode {
     let mut status = FAILED;
     if let Err(error) = record(ws, options, &mut status) {
         tell(&format!("error: {error:#}"));

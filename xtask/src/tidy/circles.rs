@@ -2,9 +2,9 @@
 //! can be understood before the others.
 //!
 //! A file uses another file if one of its paths leads there: a path that starts with `crate`,
-//! `super` or `self`, or a `use` of one of the file's own modules. A public `use` is a table of
-//! contents, so the check ignores it. A path through a public `use` leads to the file of the item.
-//! The check ignores tests.
+//! `super` or `self`, or with the name of one of the file's own modules. A public `use` is a table
+//! of contents. The check ignores it, unless the file mentions the imported name elsewhere. A path
+//! through a public `use` leads to the file of the item. The check ignores tests.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -22,7 +22,9 @@ struct CodePath<'a> {
     /// The name that a `use` brings into scope. Empty for other paths.
     name: &'a str,
     is_public_use: bool,
-    line: usize,
+    /// The line of the path. For a public `use`, the line of the first mention of the name that it
+    /// brings into scope, or `None` if the file never mentions the name.
+    line: Option<usize>,
 }
 
 /// The parts of a module's name. Empty for the root of the crate.
@@ -55,6 +57,9 @@ fn paths<'a>(module: &[&'a str], tokens: &[Token<'a>]) -> Vec<CodePath<'a>> {
     let mut here = module.to_vec();
     // The indices of the last tokens of the open modules that have no file of their own.
     let mut ends: Vec<usize> = Vec::new();
+    // The words that may name an item in scope, with the line of the first mention. A word after a
+    // dot names a field or method, and one after `fn` or `mod` names a new item.
+    let mut mentions: BTreeMap<&str, usize> = BTreeMap::new();
     let text = |at: usize| tokens.get(at).map_or("", |token| token.text);
     while let Some(token) = tokens.get(at) {
         let before = text(at.wrapping_sub(1));
@@ -69,15 +74,21 @@ fn paths<'a>(module: &[&'a str], tokens: &[Token<'a>]) -> Vec<CodePath<'a>> {
             at = tree(tokens, at + 1, &[], &mut |words, name| {
                 found.push(CodePath { name, is_public_use: is_public, ..path(&here, words, token.line) });
             });
-        } else if ["crate", "super", "self"].contains(&token.text) && text(at + 1) == "::" && before != "$" {
+        } else if !["::", ".", "$", "fn", "mod"].contains(&before) && !["*", "_"].contains(&token.text) {
+            mentions.entry(token.text).or_insert(token.line);
             let words = tokens[at..].iter().step_by(2).zip(tokens[at + 1..].iter().step_by(2));
             let len = words.take_while(|(_, colons)| colons.text == "::").count();
-            let words: Name<'_> =
-                tokens[at..].iter().step_by(2).take(len + 1).map(|token| token.text).collect();
-            found.push(path(&here, &words, token.line));
-            at += 2 * len;
+            if len > 0 {
+                let words: Name<'_> =
+                    tokens[at..].iter().step_by(2).take(len + 1).map(|token| token.text).collect();
+                found.push(path(&here, &words, token.line));
+                at += 2 * len;
+            }
         }
         at += 1;
+    }
+    for import in found.iter_mut().filter(|path| path.is_public_use) {
+        import.line = mentions.get(import.name).copied();
     }
     found
 }
@@ -124,7 +135,13 @@ fn path<'a>(here: &[&'a str], words: &[&'a str], line: usize) -> CodePath<'a> {
         word => (here, usize::from(word == "self")),
     };
     let is_relative = !["crate", "super", "self"].contains(&words[0]);
-    CodePath { parts: [base, &words[skip..]].concat(), is_relative, name: "", is_public_use: false, line }
+    CodePath {
+        parts: [base, &words[skip..]].concat(),
+        is_relative,
+        name: "",
+        is_public_use: false,
+        line: Some(line),
+    }
 }
 
 /// Returns the module of the item that a path of `module` leads to. Returns `None` if the item is
@@ -156,8 +173,8 @@ fn target<'m, 'a>(
 fn circles(modules: &Modules<'_>) -> Vec<Finding> {
     let mut uses: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
     for (module, (_, paths)) in modules {
-        let paths = paths.iter().filter(|path| !path.is_public_use).rev();
-        let used = paths.filter_map(|path| Some((target(modules, module, path, 0)?, path.line)));
+        let paths = paths.iter().rev();
+        let used = paths.filter_map(|path| Some((target(modules, module, path, 0)?, path.line?)));
         // The check accepts a module inside a file that uses that file.
         uses.insert(module, used.filter(|(other, _)| *other != module).collect());
     }
@@ -246,5 +263,38 @@ mod tests {
         let found = found(&[("lib", "mod c;\n"), parent, ("c/d", "use super::C;\npub struct D;\n")]);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].contains("`c` → `c::d` → `c`"), "{found:?}");
+    }
+
+    /// Returns what the check finds in a parent whose child uses `super::C`.
+    fn found_in_parent(code: &str) -> Vec<String> {
+        let parent = format!("mod d;\n{code}pub struct C;\n");
+        let child = "use super::C;\npub struct D;\npub fn g() {}\n";
+        found(&[("lib", "mod c;\n"), ("c/mod", &parent), ("c/d", child)])
+    }
+
+    #[test]
+    fn a_path_through_a_child_module_can_close_a_circle() {
+        for code in ["fn f() {\n    d::g();\n}\n", "struct B(\n    d::D);\n"] {
+            let found = found_in_parent(code);
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(found[0].starts_with("crates/a/src/c/mod.rs:3: "), "{found:?}");
+        }
+        assert!(found_in_parent("fn f(d: B) {\n    d.g();\n    e::d::g();\n}\n").is_empty());
+    }
+
+    #[test]
+    fn a_reexported_name_that_the_file_mentions_can_close_a_circle() {
+        for mention in ["struct B(D);\n", "fn f() {\n    D::new();\n}\n"] {
+            let found = found_in_parent(&format!("pub(crate) use d::D;\n{mention}"));
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(found[0].contains("`c` → `c::d` → `c`"), "{found:?}");
+        }
+        for other in [
+            "d::D;\nstruct B(e::D);\n",
+            "d::{d, g};\ntrait F {\n    fn g();\n}\n",
+            "d::*;\nconst B: u8 = *E;\n",
+        ] {
+            assert!(found_in_parent(&format!("pub use {other}")).is_empty(), "{other}");
+        }
     }
 }
