@@ -9,6 +9,7 @@
 //! * [`foreign`]: remote frees.
 //! * [`claim`] and [`barrier`]: how another thread returns the pages of an idle owner's empty
 //!   units to the operating system.
+//! * [`biased`]: how another thread frees the empty units of an idle owner.
 //! * `idle`: the queue of heaps whose owners may be idle. Other threads visit these heaps.
 //! * [`unit_list`]: the list of all units of an owner, which other threads read for statistics.
 //! * [`rest`]: when an owner waits before it reuses memory that another thread freed.
@@ -41,6 +42,7 @@ pub mod weaken;
 pub mod account;
 pub mod backing;
 pub mod barrier;
+pub mod biased;
 pub mod claim;
 pub mod epoch;
 pub mod foreign;

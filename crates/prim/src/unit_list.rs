@@ -17,9 +17,15 @@
 //! from being freed. In a forked child without the walker's thread, the walker's hazard pointers
 //! have no effect, because the gate counts as open there.
 //!
+//! Another thread may *evict* units while the owner removes none and follows no link
+//! ([`UnitList::evict`]). A [`BiasedLock`](crate::biased::BiasedLock) can ensure this. The owner
+//! may still add units: it then writes only the head, and the back link of the newest unit, which
+//! is never evicted.
+//!
 //! # Invariants
 //!
-//! * **W1** Only the owner writes the head and the links.
+//! * **W1** Only the owner writes the head and the links, except for the links of evicted units'
+//!   neighbours.
 //! * **W2** A unit is not freed while a hazard pointer names it, if the unit was on the list after
 //!   the hazard pointer was stored.
 //! * **W3** Only the thread inside the gate writes the hazard pointers.
@@ -28,7 +34,7 @@ use core::ptr::{self, NonNull};
 
 use crossbeam_utils::Backoff;
 
-use crate::gate::Gate;
+use crate::gate::{Gate, Pass};
 use crate::sync::{AtomicPtr, Ordering, fence, pause};
 use crate::word::OwnerPtr;
 
@@ -149,23 +155,8 @@ impl<U: Listed> UnitList<U> {
     /// # Safety
     /// The caller owns the list, and `unit` is on it.
     pub unsafe fn remove_patiently(&self, unit: NonNull<U>) -> bool {
-        let backoff = Backoff::new();
-        for _ in 0..TRIES {
-            // SAFETY: the caller owns the list, and a unit that was not removed is still on it.
-            if unsafe { self.remove(unit) } {
-                return true;
-            }
-            pause(&backoff);
-        }
-        #[cfg(feature = "std")]
-        for _ in 0..NAPS {
-            std::thread::sleep(NAP);
-            // SAFETY: the caller owns the list, and a unit that was not removed is still on it.
-            if unsafe { self.remove(unit) } {
-                return true;
-            }
-        }
-        false
+        // SAFETY: the caller owns the list, and a unit that was not removed is still on it.
+        try_patiently(|| unsafe { self.remove(unit) })
     }
 
     /// Stores `after` in the link of `prev` (in the head if `prev` is null), and `before` in the
@@ -229,10 +220,19 @@ impl<U: Listed> UnitList<U> {
         }
     }
 
+    /// Prepares to evict units. Returns `None` if a thread walks the list.
+    ///
+    /// # Safety
+    /// Until the result is dropped, the owner calls no method but [`UnitList::add`], and no other
+    /// thread calls this method.
+    pub unsafe fn evict(&self) -> Option<Evictor<'_, U>> {
+        Some(Evictor { list: self, _pass: self.gate.try_enter()? })
+    }
+
     /// Calls `visit` for every unit. `visit` must not remove any unit.
     ///
     /// # Safety
-    /// The caller owns the list.
+    /// The caller owns the list, and no thread evicts units.
     pub unsafe fn for_each(&self, mut visit: impl FnMut(NonNull<U>)) {
         let mut at = self.newest();
         while let Some(unit) = at {
@@ -251,11 +251,65 @@ impl<U: Listed> UnitList<U> {
     /// Returns the unit that [`UnitList::for_each`] visits after `unit`.
     ///
     /// # Safety
-    /// The caller owns the list, and `unit` is on it.
+    /// The caller owns the list and no thread evicts units, or the caller does. `unit` is on the
+    /// list.
     pub unsafe fn after(&self, unit: NonNull<U>) -> Option<NonNull<U>> {
         // SAFETY: units on the list are live.
         NonNull::new(unsafe { link_of(unit, U::NEXT) }.get())
     }
+}
+
+/// The right of a thread that is not the owner to remove units.
+#[derive(Debug)]
+pub struct Evictor<'l, U> {
+    list: &'l UnitList<U>,
+    /// Keeps walkers out, which expect that only the owner changes the links.
+    _pass: Pass<'l>,
+}
+
+impl<U: Listed> Evictor<'_, U> {
+    /// Removes a unit that is about to be freed, and returns `true`. If the unit is the newest one,
+    /// leaves it on the list and returns `false`.
+    ///
+    /// # Safety
+    /// `unit` is on the list. This thread has seen a store that the owner published after it added
+    /// the unit.
+    pub unsafe fn remove(&self, unit: NonNull<U>) -> bool {
+        // The owner may add a unit at the same time, and then writes the back link of the newest
+        // one. `observe` makes the back link of any other unit visible.
+        let newest = self.list.head.observe();
+        if newest == unit.as_ptr() && !weakened!("newest_unit_is_evicted") {
+            return false;
+        }
+        // SAFETY: units on the list are live.
+        let next = unsafe { link_of(unit, U::NEXT) }.get();
+        // SAFETY: units on the list are live.
+        let prev = unsafe { link_of(unit, U::PREV) }.get();
+        // SAFETY: the neighbours are on the list, so they are live. No other thread writes these
+        // links: the caller of `UnitList::evict` keeps the owner from all but `add`.
+        unsafe { self.list.join(prev, next, next, prev) };
+        true
+    }
+}
+
+/// Calls `remove` until it returns `true`, for a bounded time as in
+/// [`UnitList::remove_patiently`]. Returns whether it did.
+pub fn try_patiently(mut remove: impl FnMut() -> bool) -> bool {
+    let backoff = Backoff::new();
+    for _ in 0..TRIES {
+        if remove() {
+            return true;
+        }
+        pause(&backoff);
+    }
+    #[cfg(feature = "std")]
+    for _ in 0..NAPS {
+        std::thread::sleep(NAP);
+        if remove() {
+            return true;
+        }
+    }
+    false
 }
 
 /// Returns the link of a unit at `offset`.

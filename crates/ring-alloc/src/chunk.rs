@@ -23,6 +23,7 @@ use ephemera_prim::foreign::{COMPLETE, Foreign};
 use ephemera_prim::poison::poison;
 use ephemera_prim::raw;
 use ephemera_prim::sync::AtomicBool;
+use ephemera_prim::witness::Witness;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
 use self::header::{ChunkRemote, Sections, WITH_SECTIONS, header};
@@ -56,6 +57,7 @@ impl ChunkPtr {
         pub(crate) fn below() -> &OwnerPtr<Chunk> = remote.below;
         /// Returns the field that contains the foreign word and the chunk's link in the inbox.
         fn foreign() -> &Foreign<Chunk> = remote.foreign;
+        fn header() -> &Witness = remote.header;
         fn first() -> usize = first;
         /// Returns the class of the chunk's blocks.
         pub(crate) fn class() -> ChunkClass = remote.class;
@@ -153,6 +155,7 @@ impl ChunkPtr {
         if weakened!("chunk_not_abandoned") {
             return;
         }
+        self.header().touch();
         self.set_owner(self.owner().map_addr(|addr| addr | ABANDONED));
         let live = self.taken().wrapping_sub(self.back().get());
         // `start_countdown` fails if a remote free has arrived since the chunk was dequeued. That
@@ -196,6 +199,7 @@ impl ChunkPtr {
     pub(crate) fn end_of_life(self) -> NonNull<u8> {
         ephemera_prim::invariant!(self.is_empty(), "a chunk with live blocks is freed");
         self.foreign().end();
+        self.header().end();
         self.0.cast()
     }
 }

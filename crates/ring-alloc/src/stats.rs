@@ -83,8 +83,10 @@ pub struct ClassStats {
     /// The number of empty chunks whose pages other threads offered to the operating system
     /// while the owner was idle. An owner is idle if it has not filled a chunk for 100 ms, or if
     /// other threads have freed blocks in more than 4 MiB of its chunks since it last filled one.
-    /// Repeated bursts raise this bound of 4 MiB. Purged chunks still count in `bytes_held`. The
-    /// system may refuse to take locked pages. If pages have 64 KiB, small chunks stay resident.
+    /// Repeated bursts raise this bound of 4 MiB. Other threads free most empty chunks of an idle
+    /// owner, and purge only those that they cannot free. Purged chunks still count in
+    /// `bytes_held`. The system may refuse to take locked pages. If pages have 64 KiB, small chunks
+    /// stay resident.
     pub purged_chunks: usize,
     /// The number of chunks that have live blocks and are not the front. Each of them is held until
     /// its last block is freed.

@@ -5,22 +5,22 @@
 // The shadow memory of AddressSanitizer stays resident.
 #![cfg(not(ephemera_poison = "asan"))]
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use bursts::{BURST, Burst, KEPT, SHORT, burst, in_order, left};
-use ephemera_testkit::bursts::{
-    PAGE, check_pages_are_kept, freed_elsewhere, huge_page_excess, two_freed_at_once,
-};
+use ephemera_testkit::bursts::{check_pages_are_kept, freed_elsewhere, huge_page_excess, two_freed_at_once};
 
 #[path = "support/bursts.rs"]
 mod bursts;
 
-/// The size of a small chunk in bytes, rounded up.
-const CHUNK: usize = 32 << 10;
-
-/// Serialises the tests of this file.
-static TURN: Mutex<()> = Mutex::new(());
+/// Serialises the tests of this file, and lets the process forget the bursts of earlier tests.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    ring_alloc::pages::purge();
+    turn
+}
 
 fn in_reverse(blocks: &mut Burst) {
     blocks.iter_mut().rev().for_each(|block| *block = None);
@@ -38,12 +38,11 @@ fn on_two_threads(blocks: &mut Burst) {
     });
 }
 
-/// Checks how much memory of a burst stays after another thread has freed the burst. The first page
-/// of each chunk, which has its header, may stay.
+/// Checks how much memory of a burst stays after another thread has freed the burst.
 fn check_remote(free: fn(&mut Burst)) {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = turn();
     let left = left(freed_elsewhere(|| burst(BURST), free, 1)[0]);
-    assert!(left < BURST / CHUNK * PAGE + KEPT + huge_page_excess(1), "{left} bytes stay");
+    assert!(left < KEPT + huge_page_excess(1), "{left} bytes stay");
 }
 
 #[test]
@@ -63,13 +62,13 @@ fn burst_that_two_threads_free_leaves_without_a_later_operation() {
 
 #[test]
 fn two_bursts_that_are_freed_at_once_leave_without_a_later_operation() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = turn();
     let left = left(two_freed_at_once(|| burst(BURST / 2), in_order));
-    assert!(left < BURST / CHUNK * PAGE + 2 * KEPT + huge_page_excess(1), "{left} bytes stay");
+    assert!(left < KEPT + huge_page_excess(1), "{left} bytes stay");
 }
 
 #[test]
 fn repeated_bursts_that_another_thread_frees_keep_their_pages_after_a_few() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = turn();
     check_pages_are_kept(&freed_elsewhere(|| burst(SHORT), in_order, 10), SHORT);
 }

@@ -44,18 +44,27 @@ impl<U> Foreign<U> {
     pub fn reuse(&self) {
         self.witness.write();
     }
+
+    /// Tells the model checker that the thread that borrowed the unit is about to free it. No
+    /// thread will book the remote frees that the word counts.
+    pub fn end_lent(&self) {
+        self.end_witnesses();
+    }
 }
 
 impl<U: ForeignHeader> LentUnits<'_, U> {
     /// Returns the next unit, or `None` after the last. The unit stays live until it is put back.
     pub fn look(&mut self) -> Option<NonNull<U>> {
         let unit = self.take()?;
-        self.seen = Some((self.seen.map_or(unit, |(first, _)| first), unit));
+        // SAFETY: the unit has just been taken off `rest`.
+        unsafe { self.set_aside(unit) };
         Some(unit)
     }
 
-    /// Takes the next unit off `rest`. Returns `None` if `rest` is empty.
-    fn take(&mut self) -> Option<NonNull<U>> {
+    /// Takes the next unit off `rest`. Returns `None` if `rest` is empty. The unit stays live until
+    /// the caller passes it to [`LentUnits::set_aside`], and is lost if the caller neither does so
+    /// nor frees the unit.
+    pub fn take(&mut self) -> Option<NonNull<U>> {
         let unit = NonNull::new(self.rest)?;
         // SAFETY: the unit is on this list, so it is lent and live (F3).
         let foreign = unsafe { foreign_of(unit) };
@@ -64,11 +73,31 @@ impl<U: ForeignHeader> LentUnits<'_, U> {
         Some(unit)
     }
 
-    /// Puts back the unit that was pushed last, unless [`LentUnits::look`] has returned a unit. The
-    /// caller must still call [`LentUnits::put_back`], whose fence covers this unit too.
+    /// Adds a unit to `seen`.
+    ///
+    /// # Safety
+    /// [`LentUnits::take`] returned the unit, which the caller has not passed to this method
+    /// before.
+    pub unsafe fn set_aside(&mut self, unit: NonNull<U>) {
+        let first = match self.seen {
+            None => unit,
+            Some((first, last)) => {
+                // SAFETY: the unit is on `seen`, so it is lent and live (F3).
+                let foreign = unsafe { foreign_of(last) };
+                // The link is right already unless the caller kept a unit between the two.
+                if foreign.link.load(Ordering::Relaxed) != unit.as_ptr() {
+                    foreign.linked.write();
+                    foreign.link.store(unit.as_ptr(), Ordering::Relaxed);
+                }
+                first
+            }
+        };
+        self.seen = Some((first, unit));
+    }
+
+    /// Puts back the unit that was pushed last, unless a unit was set aside. The caller must still
+    /// call [`LentUnits::put_back`], whose fence covers this unit too.
     pub fn put_newest_back(&mut self) {
-        // The last unit in `seen` links to the first unit of `rest`, so no other unit may follow it
-        // in `seen`.
         if self.seen.is_some() {
             return;
         }
@@ -79,7 +108,7 @@ impl<U: ForeignHeader> LentUnits<'_, U> {
         }
     }
 
-    /// Puts back the units that [`LentUnits::look`] has not returned. The caller must still call
+    /// Puts back the units that no call has taken. The caller must still call
     /// [`LentUnits::put_back`], whose fence covers these units too.
     pub fn put_rest_back(&mut self) {
         // SAFETY: `self.rest` is null, or the first of a list of units that `lend` borrowed from an

@@ -6,6 +6,7 @@
 //! weakens one ordering of the crate or leaves out one step, and names the model that must then
 //! fail. The design page has the table.
 
+mod biased;
 mod countdown;
 mod foreign;
 mod gate;

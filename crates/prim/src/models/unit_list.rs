@@ -1,4 +1,5 @@
-//! Models of the list of all units: the owner frees units while a walker reads the list.
+//! Models of the list of all units: the owner frees units while a walker reads the list, or while
+//! another thread evicts units.
 
 use core::mem::offset_of;
 
@@ -7,6 +8,7 @@ use loom::thread;
 
 use super::explore_within;
 use super::memory::ModelArc;
+use crate::biased::BiasedLock;
 use crate::unit_list::{Listed, UnitList};
 use crate::witness::Witness;
 use crate::word::OwnerPtr;
@@ -125,6 +127,105 @@ fn loom_unit_list_reads_a_unit_at_a_reused_address_as_it_was_made() {
             // SAFETY: the unit was created again, and this thread owns the list.
             unsafe { list.get().add(unit.pointer()) };
         }
+        walker.join().unwrap();
+    });
+}
+
+/// A list with the lock for threads that evict its units.
+struct EvictedList {
+    list: UnitList<ListedUnit>,
+    lock: BiasedLock,
+}
+
+impl EvictedList {
+    /// Creates a list of these units, of which the last is the newest.
+    fn new(units: &[ModelArc<ListedUnit>]) -> ModelArc<Self> {
+        let list = UnitList::new();
+        for unit in units {
+            // SAFETY: the unit is new, and this thread owns the list.
+            unsafe { list.add(unit.pointer()) };
+        }
+        ModelArc::new(Self { list, lock: BiasedLock::new() })
+    }
+
+    /// Frees a unit, as its owner, unless the owner is not alone.
+    fn free(&self, unit: &ModelArc<ListedUnit>) {
+        let pass = self.lock.enter();
+        if pass.is_alone() {
+            free(&self.list, unit);
+        }
+    }
+
+    /// Evicts and frees units, as another thread than the owner. Returns for each unit whether it
+    /// was evicted.
+    fn evict<const N: usize>(&self, units: [&ModelArc<ListedUnit>; N]) -> [bool; N] {
+        let Some(_guard) = self.lock.try_lock() else { return [false; N] };
+        // SAFETY: while this thread has the lock, the owner only adds units.
+        let Some(evictor) = (unsafe { self.list.evict() }) else { return [false; N] };
+        units.map(|unit| {
+            // SAFETY: the unit was on the list when this thread started.
+            let evicted = unsafe { evictor.remove(unit.pointer()) };
+            if evicted {
+                unit.get().witness.end();
+            }
+            evicted
+        })
+    }
+
+    /// Returns the number of units, after all other threads have ended.
+    fn len(&self) -> usize {
+        let mut len = 0;
+        let all = self.list.walk(|unit| {
+            // SAFETY: `walk` passes only live units.
+            unsafe { unit.as_ref() }.read();
+            len += 1;
+        });
+        assert!(all, "no other thread walks the list");
+        len
+    }
+}
+
+#[test]
+fn loom_unit_is_added_while_another_thread_evicts_older_ones() {
+    explore_within(3, || {
+        let units = [unit(), unit(), unit()];
+        let list = EvictedList::new(&units[..2]);
+        let (theirs, kept) = (list.clone(), units.clone());
+        let evicts = thread::spawn(move || theirs.get().evict([&kept[1], &kept[0]]));
+        // SAFETY: the unit is new, and this thread owns the list.
+        unsafe { list.get().list.add(units[2].pointer()) };
+        let evicted = evicts.join().unwrap();
+        assert!(evicted[0] <= evicted[1], "only the newest unit stays");
+        assert_eq!(list.get().len(), evicted.into_iter().filter(|evicted| !evicted).count() + 1);
+    });
+}
+
+#[test]
+fn loom_neighbours_are_freed_by_the_owner_and_by_another_thread() {
+    explore_within(3, || {
+        let units = [unit(), unit(), unit(), unit()];
+        let list = EvictedList::new(&units);
+        let (theirs, kept) = (list.clone(), units.clone());
+        let evicts = thread::spawn(move || theirs.get().evict([&kept[1]]));
+        list.get().free(&units[2]);
+        list.get().free(&units[0]);
+        evicts.join().unwrap();
+        list.get().len();
+    });
+}
+
+#[test]
+fn loom_unit_is_evicted_beside_a_walk() {
+    explore_within(3, || {
+        let units = [unit(), unit(), unit()];
+        let list = EvictedList::new(&units);
+        let (theirs, kept) = (list.clone(), units.clone());
+        let walker = thread::spawn(move || {
+            // SAFETY: `walk` passes only live units.
+            theirs.get().list.walk(|unit| unsafe { unit.as_ref() }.read());
+            drop(kept);
+        });
+        list.get().evict([&units[1], &units[0]]);
         walker.join().unwrap();
     });
 }

@@ -72,6 +72,26 @@ fn owner_steps_from_the_newest_unit_to_the_oldest() {
 }
 
 #[test]
+fn every_unit_but_the_newest_can_be_evicted() {
+    let list = UnitList::new();
+    let units: Vec<_> = (0..4).map(|number| add(&list, number)).collect();
+    // SAFETY: the owner of the list, this thread, calls no other method.
+    let evictor = unsafe { list.evict() }.expect("no thread walks the list");
+    for (which, evicted) in [(1, true), (3, false), (0, true)] {
+        // SAFETY: the unit is on the list, to which this thread added it.
+        assert_eq!(unsafe { evictor.remove(units[which]) }, evicted);
+    }
+    assert!(!list.walk(|_| ()), "walkers wait for the end of the eviction");
+    drop(evictor);
+    assert_eq!(numbers(&list), [3, 2]);
+    assert!(free(&list, units[3]) && free(&list, units[2]));
+    for unit in &units[..2] {
+        // SAFETY: the unit is a leaked box, which was removed from the list above.
+        drop(unsafe { Box::from_raw(unit.as_ptr()) });
+    }
+}
+
+#[test]
 fn unit_protected_by_a_walker_stays_on_the_list() {
     let list = UnitList::new();
     let units: Vec<_> = (0..3).map(|number| add(&list, number)).collect();

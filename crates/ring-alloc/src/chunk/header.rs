@@ -52,6 +52,8 @@ pub(super) struct ChunkRemote {
     pub(super) divided: AtomicBool,
     pub(super) below: OwnerPtr<Chunk>,
     pub(super) foreign: Foreign<Chunk>,
+    /// Represents the header in models. A purge leaves the header alone.
+    pub(super) header: Witness,
 }
 
 impl ChunkRemote {
@@ -64,6 +66,7 @@ impl ChunkRemote {
                 divided: AtomicBool::new(false),
                 below: OwnerPtr::null(),
                 foreign: Foreign::new(),
+                header: Witness::new(),
             }
         }
     }

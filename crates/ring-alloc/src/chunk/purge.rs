@@ -1,5 +1,8 @@
-//! Purges a chunk: a thread other than its owner returns the whole pages after the chunk's header
-//! to the operating system. The chunk counts as purged until its remote frees are booked.
+//! Purges or ends a chunk, on another thread than its owner. A purge returns the whole pages after
+//! the chunk's header to the operating system. The chunk counts as purged until its remote frees
+//! are booked.
+
+use core::ptr::NonNull;
 
 use ephemera_prim::foreign::COMPLETE;
 use ephemera_prim::sync::Ordering;
@@ -45,6 +48,16 @@ impl ChunkPtr {
         if self.is_purged() {
             self.purged().store(false, Ordering::Relaxed);
         }
+    }
+
+    /// Ends the use of a chunk that this thread has borrowed and evicted, and returns its memory,
+    /// which only this thread may access.
+    pub(crate) fn end_of_loan(self) -> NonNull<u8> {
+        self.foreign().reuse();
+        self.whole().contents.write();
+        self.foreign().end_lent();
+        self.header().end();
+        self.as_non_null().cast()
     }
 
     /// Marks the chunk as purged, and returns the whole pages after its header to the operating

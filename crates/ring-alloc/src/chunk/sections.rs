@@ -36,6 +36,7 @@ impl ChunkPtr {
     /// Returns whether the chunk is divided. Threads other than the owner may call this method.
     #[inline]
     pub(crate) fn is_divided(self) -> bool {
+        self.header().touch();
         self.state().get() != WHOLE
     }
 

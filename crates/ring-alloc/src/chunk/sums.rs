@@ -49,7 +49,6 @@ impl ChunkPtr {
     /// empty. If so, the sum is not written, and the caller must rewind the chunk.
     #[must_use]
     pub(crate) fn book(self, given: LiveCount) -> bool {
-        self.touch();
         let back = self.back().get().wrapping_add(given.word());
         if back == self.taken() {
             return true;

@@ -7,6 +7,7 @@
 
 use core::ptr::{self, NonNull};
 
+use super::evict::{keep_chunks, small_chunks};
 use super::{ChunkHeap, RingEnv};
 use crate::chunk::{ChunkPtr, suit};
 use crate::geometry::Geometry;
@@ -23,7 +24,11 @@ const fn least<G: Geometry>() -> usize {
 /// Continues the census after a request for a small chunk.
 pub(super) fn note_requested<E: RingEnv>(env: E) {
     let heap = env.heap();
-    if !suit::<E::Geometry>() || heap.small.get() < least::<E::Geometry>() {
+    if !suit::<E::Geometry>() || small_chunks(env) < least::<E::Geometry>() {
+        return;
+    }
+    let kept = keep_chunks(&env);
+    if !kept.is_alone() {
         return;
     }
     let (census, list) = (&heap.census, heap.small_chunks());
@@ -34,8 +39,8 @@ pub(super) fn note_requested<E: RingEnv>(env: E) {
     });
     for _ in 0..STEP {
         let Some(chunk) = next else { break };
-        // SAFETY: the caller owns the heap (H1), and the chunk is on the list: `note_removed` moves
-        // `census.next` on before the chunk leaves the list.
+        // SAFETY: the caller owns the heap (H1) and is alone (B4). The chunk is on the list:
+        // `census.next` moves on before its chunk leaves the list.
         next = unsafe { list.after(chunk) };
         // SAFETY: a chunk on the list is not freed (C1).
         let live = unsafe { ChunkPtr::new(chunk) }.live();
@@ -62,16 +67,10 @@ fn end_pass<G: Geometry>(heap: &ChunkHeap) {
     }
 }
 
-/// Notes that a small chunk is about to leave the list of all chunks and be freed. If few chunks
-/// are left, the heap stops being sparse.
-pub(super) fn note_removed<E: RingEnv>(env: E, chunk: ChunkPtr) {
-    let heap = env.heap();
-    if heap.census.next.get() == chunk.as_ptr() && !weakened!("census_keeps_a_freed_chunk") {
-        // SAFETY: the caller owns the heap (H1), and the chunk is still on the list.
-        let next = unsafe { heap.small_chunks().after(chunk.as_non_null()) };
-        heap.census.next.set(next.map_or(ptr::null_mut(), NonNull::as_ptr));
-    }
-    if heap.small.get() < least::<E::Geometry>() / 2 {
-        heap.holes.set_sparse(false);
+/// Notes that the owner is about to free a small chunk. If few chunks are left, the heap stops
+/// being sparse.
+pub(super) fn note_removed<E: RingEnv>(env: E) {
+    if small_chunks(env) < least::<E::Geometry>() / 2 {
+        env.heap().holes.set_sparse(false);
     }
 }

@@ -21,6 +21,7 @@ use core::ptr::NonNull;
 
 use ephemera_prim::barrier;
 
+use super::evict::keep_chunks;
 use super::front::set_front;
 use super::sparse::PATIENCE;
 use super::{ChunkHeap, RingEnv};
@@ -89,11 +90,12 @@ pub(super) fn take<E: RingEnv>(env: E) -> Option<ChunkPtr> {
 /// slow path calls this after a refusal, because chunks that are not due may have holes too.
 #[cold]
 pub(super) fn take_any<E: RingEnv>(env: E) -> Option<ChunkPtr> {
+    let kept = keep_chunks(&env);
     let list = env.heap().small_chunks();
-    let mut next = list.newest();
+    let mut next = list.newest().filter(|_| kept.is_alone());
     for _ in 0..LOOKS_AFTER_REFUSAL {
         let Some(chunk) = next.filter(|_| !weakened!("refusals_search_no_chunk")) else { break };
-        // SAFETY: the caller owns the heap (H1), and the chunk is on the list (H5).
+        // SAFETY: the caller owns the heap (H1) and is alone (B4). The chunk is on the list (H5).
         next = unsafe { list.after(chunk) };
         // SAFETY: a chunk on the list is not freed (C1).
         let chunk = unsafe { ChunkPtr::new(chunk) };
@@ -169,12 +171,9 @@ fn enter<E: RingEnv>(env: E, chunk: ChunkPtr, hole: Range<usize>) -> bool {
     false
 }
 
-/// Collects the bytes of remote frees by section if the chunk is divided, after these frees were
-/// booked. Then searches the chunk, unless it is the front or on the list of chunks with holes.
+/// Collects the bytes of remote frees in a divided chunk by section, after these frees were booked.
+/// Then searches the chunk, unless it is the front or on the list of chunks with holes.
 pub(super) fn note_booked<E: RingEnv>(env: E, chunk: ChunkPtr) {
-    if !chunk.is_divided() {
-        return;
-    }
     chunk.collect_remote();
     let is_front = env.heap().divided_front() == Some(chunk);
     if !is_front && !chunk.is_listed() && !weakened!("booked_chunks_stay_unlisted") {

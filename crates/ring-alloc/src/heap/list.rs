@@ -1,9 +1,12 @@
-//! The lists of all chunks, one for each class. The owner adds and removes chunks, and statistics
-//! walk the lists from any thread.
+//! The lists of all chunks, one for each class. The owner adds and removes chunks, other threads
+//! evict those of an idle owner, and statistics walk the lists from any thread.
 
-use ephemera_prim::unit_list::UnitList;
+use core::ptr::{self, NonNull};
 
-use super::ChunkHeap;
+use ephemera_prim::unit_list::{UnitList, try_patiently};
+
+use super::evict::{Evictions, keep_chunks, set_postponed};
+use super::{ChunkHeap, RingEnv};
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::ChunkClass;
 
@@ -23,21 +26,47 @@ impl ChunkHeap {
         }
     }
 
-    /// Removes a chunk from its list, before the chunk is freed. `wait` says whether to wait for a
-    /// walker that protects the chunk. Returns `true` if the chunk was removed, and `false` if it
-    /// stays protected and therefore on the list.
-    pub(super) fn unlink(&self, chunk: ChunkPtr, class: ChunkClass, wait: Wait) -> bool {
-        let (chunks, chunk) = (&self.chunks[class.index()], chunk.as_non_null());
-        let removed = match wait {
-            // SAFETY: the caller owns the heap (H1), and the chunk is on the list (H5).
-            Wait::No => unsafe { chunks.remove(chunk) },
-            // SAFETY: the caller owns the heap (H1), and the chunk is on the list (H5).
-            Wait::Bounded => unsafe { chunks.remove_patiently(chunk) },
-        };
-        if removed && class == ChunkClass::Small {
-            self.small.sub(1);
+    /// If the census continues at a chunk that is about to leave the list, lets it continue at the
+    /// next one. Only the owner may call this method while it is alone, or a thread with the lock.
+    fn move_census_past(&self, chunk: ChunkPtr) {
+        if self.census.next.get() == chunk.as_ptr() && !weakened!("census_keeps_a_freed_chunk") {
+            // SAFETY: the chunk is on the list (H5), and no other thread changes the list (B4).
+            let next = unsafe { self.small_chunks().after(chunk.as_non_null()) };
+            self.census.next.set(next.map_or(ptr::null_mut(), NonNull::as_ptr));
         }
-        removed
+    }
+
+    /// Evicts chunks. Returns for each chunk whether this call evicted it; the caller must free
+    /// those. Evicts none if the owner uses the lists of all chunks. Evicts neither divided chunks,
+    /// nor the newest chunk of a class, nor any chunk of a class whose list a thread walks.
+    ///
+    /// The caller must have borrowed the chunks, and then seen that the owner replaced each of them
+    /// as the front, and that none of their blocks is live (B4). `evictions` is that of the heap.
+    pub(crate) fn evict<const N: usize>(
+        &self,
+        evictions: &Evictions,
+        chunks: &[Option<ChunkPtr>; N],
+    ) -> [bool; N] {
+        if chunks.iter().flatten().all(|chunk| chunk.is_divided()) {
+            return [false; N];
+        }
+        let Some(_guard) = evictions.try_lock() else { return [false; N] };
+        // SAFETY: while this thread has the lock, the owner only adds chunks (B4), and no other
+        // thread evicts chunks.
+        let evictors = self.chunks.each_ref().map(|chunks| unsafe { chunks.evict() });
+        chunks.map(|chunk| {
+            let Some(chunk) = chunk.filter(|chunk| !chunk.is_divided()) else { return false };
+            let class = chunk.class();
+            let Some(evictor) = &evictors[class.index()] else { return false };
+            self.move_census_past(chunk);
+            // SAFETY: the chunk is lent, so it is on the list (H5). This thread has seen the front
+            // that replaced the chunk, which the owner published after it added the chunk.
+            let evicted = unsafe { evictor.remove(chunk.as_non_null()) };
+            if evicted && class == ChunkClass::Small {
+                evictions.note_small();
+            }
+            evicted
+        })
     }
 
     /// Calls `visit` for every chunk that the walk reaches. Returns whether the walk reached all
@@ -50,13 +79,14 @@ impl ChunkHeap {
         })
     }
 
-    /// Calls `visit` for every chunk. Only the owner may call this method.
+    /// Calls `visit` for every chunk. Only the owner may call this method, while no other thread
+    /// evicts chunks.
     pub(super) fn for_each(&self, mut visit: impl FnMut(ChunkPtr)) {
         // SAFETY: a chunk on the list is not freed (H5), and the owner removes none during the walk
         // (C1).
         let mut visit = |chunk| visit(unsafe { ChunkPtr::new(chunk) });
         for chunks in &self.chunks {
-            // SAFETY: the caller owns the heap (H1).
+            // SAFETY: the caller owns the heap (H1), and no thread evicts chunks.
             unsafe { chunks.for_each(&mut visit) };
         }
     }
@@ -67,7 +97,34 @@ impl ChunkHeap {
     }
 }
 
-/// Whether the owner, before it frees a chunk, waits for a walker that protects the chunk.
+/// Removes a chunk from the list of its class, before the chunk is freed. Returns `false`, with the
+/// chunk on the list, if a walker protects the chunk or another thread evicts chunks. `wait` says
+/// whether to wait for that thread first.
+pub(super) fn unlink<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wait: Wait) -> bool {
+    let heap = env.heap();
+    let remove = || {
+        let kept = keep_chunks(&env);
+        if !kept.is_alone() {
+            set_postponed(env, true);
+            return false;
+        }
+        heap.move_census_past(chunk);
+        // SAFETY: the caller owns the heap (H1), the chunk is on the list (H5), and no thread
+        // evicts chunks (B4).
+        unsafe { heap.chunks[class.index()].remove(chunk.as_non_null()) }
+    };
+    let removed = match wait {
+        Wait::No => remove(),
+        Wait::Bounded => try_patiently(remove),
+    };
+    if removed && class == ChunkClass::Small {
+        heap.small.sub(1);
+    }
+    removed
+}
+
+/// Whether the owner, before it frees a chunk, waits for a thread that protects the chunk or evicts
+/// others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wait {
     /// The owner does not wait, and keeps a protected chunk as an empty chunk.

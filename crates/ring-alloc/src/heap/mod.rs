@@ -22,10 +22,12 @@
 //! * `resize`: growing and shrinking.
 //! * `large`: blocks of size zero, and blocks that the backing allocator serves directly.
 //! * `list`: the lists of all chunks.
+//! * `evict`: the removal of chunks from these lists by other threads than the owner.
 //!
 //! The design page has the invariants H1 to H8 and S1 to S3.
 
 mod census;
+mod evict;
 mod fast;
 mod front;
 mod holes;
@@ -36,6 +38,9 @@ mod rest;
 pub(crate) mod slow;
 mod sparse;
 
+#[cfg(all(test, not(ephemera_loom)))]
+pub(crate) use evict::small_chunks;
+pub(crate) use evict::{Evictions, keep_chunks};
 pub(crate) use fast::{allocate, deallocate};
 pub(crate) use resize::{allocate_zeroed, grow, grow_zeroed, shrink};
 pub(crate) use slow::{dissolve, refill, trim};
@@ -62,7 +67,7 @@ pub(crate) struct ChunkHeap {
     empties: [OwnerPtr<Chunk>; CLASSES],
     empties_len: [OwnerUsize; CLASSES],
     chunks: [UnitList<Chunk>; CLASSES],
-    /// The number of small chunks.
+    /// The number of small chunks, with those that other threads evicted.
     small: OwnerUsize,
     /// Decides whether small chunks rest.
     rest: Rest,
@@ -171,6 +176,11 @@ pub(crate) unsafe trait RingEnv: Copy {
     /// Returns the number of empty chunks of each class that the heap keeps besides the front, if
     /// no chunks rest.
     fn retain(&self) -> usize;
+    /// Returns the lock for threads that evict chunks of the heap, or `None` if no thread does.
+    #[inline]
+    fn evictions(&self) -> Option<&Evictions> {
+        None
+    }
     /// Returns whether the heap may grow in order to let chunks rest (see `rest`). Returns `false`
     /// under a limit, and in a ring for one thread.
     fn may_rest(&self) -> bool;

@@ -4,6 +4,7 @@
 use ephemera_prim::rest::{REST, RestChange};
 
 use super::RingEnv;
+use super::evict::small_chunks;
 use crate::geometry::{ChunkClass, Geometry};
 use crate::live::LiveCount;
 
@@ -14,10 +15,9 @@ const LEAST: usize = 3;
 /// Decides whether small chunks rest from now on. Returns whether they rested and now stop. If so,
 /// the heap may have more empty chunks than it should keep.
 pub(super) fn ends<E: RingEnv>(env: E) -> bool {
-    let heap = env.heap();
-    let may_rest = env.may_rest() && heap.small.get() >= LEAST;
+    let may_rest = env.may_rest() && small_chunks(env) >= LEAST;
     let goal = if may_rest { REST / E::Geometry::SMALL_CHUNK } else { 0 };
-    heap.rest.decide(1, goal) == RestChange::Ends
+    env.heap().rest.decide(1, goal) == RestChange::Ends
 }
 
 /// Counts a small chunk that a booking emptied, if that booking freed at least half of the blocks
@@ -38,8 +38,7 @@ pub(super) fn has_resting<E: RingEnv>(env: E) -> bool {
 /// Returns whether the heap has fewer small chunks than its goal. If so, a heap without an empty
 /// small chunk requests one before it books remote frees, so that chunks rest longer.
 pub(super) fn grows<E: RingEnv>(env: E) -> bool {
-    let heap = env.heap();
-    heap.small.get() < heap.rest.goal() || weakened!("chunks_have_no_bound")
+    small_chunks(env) < env.heap().rest.goal() || weakened!("chunks_have_no_bound")
 }
 
 /// Returns the number of empty chunks of a class that the heap keeps.

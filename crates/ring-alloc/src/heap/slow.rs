@@ -7,8 +7,9 @@ use allocator_api2::alloc::AllocError;
 use ephemera_prim::account::{Account, Limit, reserved};
 use ephemera_prim::raw;
 
+use super::evict::set_postponed;
 use super::front::set_front;
-use super::list::Wait;
+use super::list::{Wait, unlink};
 use super::{ChunkHeap, RingEnv, census, chunk_behind, holes, rest};
 use crate::chunk::sections::Booking;
 use crate::chunk::{Chunk, ChunkPtr};
@@ -89,14 +90,17 @@ fn next_rested<E: RingEnv>(env: E, class: ChunkClass) -> Option<ChunkPtr> {
 /// Makes `chunk` the front of `class`. The previous front is pinned until its last block is freed,
 /// or joins the empties if it has no live block.
 fn install<E: RingEnv>(env: E, class: ChunkClass, chunk: ChunkPtr) {
-    let last = env.heap().front_chunk(class);
+    let last = env.heap().front_chunk(class).filter(|last| *last != chunk);
+    // Look at the previous front while it is still the front. If it is undivided and has remote
+    // frees, another thread may evict it as soon as it is replaced.
+    let [is_empty, is_divided] = last.map_or([false; 2], |last| [last.is_empty(), last.is_divided()]);
     set_front(env, class, Some(chunk));
-    let Some(last) = last.filter(|last| *last != chunk) else { return };
+    let Some(last) = last else { return };
     // The previous front is empty only if the backing allocator allocated from this same heap, or
     // if chunks rest.
-    if last.is_empty() {
+    if is_empty {
         ran_empty(env, last, class);
-    } else if last.is_divided() {
+    } else if is_divided {
         holes::leave(env, last);
     }
 }
@@ -195,8 +199,9 @@ pub(super) fn ran_empty<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass) 
     free_empties_beyond(env, class, rest::kept(env, class), Wait::No);
 }
 
-/// Frees empty chunks of a class until `keep` are left. If a walker protects a chunk, keeps that
-/// chunk instead of another one, or beyond `keep`. `wait` says whether to wait for walkers first.
+/// Frees empty chunks of a class until `keep` are left. If a walker protects a chunk, or another
+/// thread evicts chunks, keeps that chunk instead of another one, or beyond `keep`. `wait` says
+/// whether to wait for these threads first.
 fn free_empties_beyond<E: RingEnv>(env: E, class: ChunkClass, keep: usize, wait: Wait) {
     let heap = env.heap();
     let (mut walked, mut aside) = (None, 0);
@@ -215,15 +220,16 @@ fn free_empties_beyond<E: RingEnv>(env: E, class: ChunkClass, keep: usize, wait:
     }
 }
 
-/// Frees a popped empty chunk and returns `true`. If a walker protects the chunk, returns `false`.
-/// The chunk is then only on the list of all chunks, and the caller must push it again.
+/// Frees a popped empty chunk and returns `true`. Returns `false` if a walker protects the chunk,
+/// or if another thread evicts chunks. The chunk is then only on the list of all chunks, and the
+/// caller must push it again.
 #[cold]
 #[inline(never)]
 fn free_chunk<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wait: Wait) -> bool {
     if class == ChunkClass::Small {
-        census::note_removed(env, chunk);
+        census::note_removed(env);
     }
-    if !env.heap().unlink(chunk, class, wait) {
+    if !unlink(env, chunk, class, wait) {
         return false;
     }
     let layout = class.chunk_layout::<E::Geometry>();
@@ -247,8 +253,9 @@ pub(crate) fn trim<E: RingEnv>(env: E) {
 }
 
 /// Frees every empty chunk, including empty fronts, unless a walker still protects the chunk after
-/// a bounded wait.
+/// a bounded wait, or another thread still evicts chunks then.
 pub(crate) fn free_empties<E: RingEnv>(env: E) {
+    set_postponed(env, false);
     for class in ChunkClass::ALL {
         let heap = env.heap();
         if let Some(front) = heap.front_chunk(class).filter(|front| front.is_empty()) {
@@ -265,8 +272,13 @@ pub(crate) fn free_empties<E: RingEnv>(env: E) {
 /// chunk ran empty: this function has then rewound it, divided it again or freed it. Otherwise,
 /// returns `true`.
 pub(crate) fn book_foreign<E: RingEnv>(env: E, chunk: ChunkPtr, given: u64) -> bool {
+    // Once its frees are booked, another thread may evict an undivided chunk that has live blocks
+    // now, so look at the chunk before that.
+    let is_divided = chunk.is_divided();
     if !chunk.book_word(given) {
-        holes::note_booked(env, chunk);
+        if is_divided {
+            holes::note_booked(env, chunk);
+        }
         return true;
     }
     chunk.set_owner(env.identity());

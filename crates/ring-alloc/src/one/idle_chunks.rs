@@ -1,4 +1,4 @@
-//! Purges the chunks of an idle owner, on another thread.
+//! Frees or purges the chunks of an idle owner, on another thread.
 //!
 //! A *look* (one visit to an idle owner's record) borrows the chunks in that record's inbox, so no
 //! thread can book their frees. The owner makes an undivided chunk its front only if it is empty,
@@ -7,26 +7,41 @@
 //! the owner has replaced a borrowed chunk as the front, the chunk therefore does not become the
 //! front again during the loan. So the loan keeps the owner out of the memory after the header
 //! (B1).
+//!
+//! A look *evicts* a chunk without live blocks, that is, removes it from the owner's list and frees
+//! it. If it cannot, it purges the chunk and leaves the header to the owner. It cannot evict a
+//! divided chunk, the newest chunk of its class, or any chunk while the owner or a walker uses the
+//! list (B4).
 
+use ephemera_prim::account::{Account, SharedAccount};
 use ephemera_prim::barrier;
-use ephemera_prim::foreign::LentUnits;
 use ephemera_prim::idle::{IdleBy, Mail, Purged};
+use ephemera_prim::pages::Pages;
+use ephemera_prim::raw;
 
 use crate::chunk::{Chunk, ChunkPtr};
-use crate::heap::ChunkHeap;
+use crate::geometry::Geometry;
+use crate::heap::{ChunkHeap, Evictions};
 
 /// The largest number of chunks that one look examines. This number and [`PURGES`] are smaller in
 /// unit tests and under Miri, so that one look does not examine all chunks.
 const CHUNKS: usize = if cfg!(any(test, miri)) { 4 } else { 512 };
-/// The largest number of chunks that one look purges.
+/// The largest number of chunks that one look frees or purges.
 const PURGES: usize = if cfg!(any(test, miri)) { 2 } else { 32 };
 
-/// Purges chunks of this heap that have unbooked remote frees and no live block. `by` says why the
-/// owner is idle. Returns the number of purged chunks, whether another look probably finds more,
-/// and whether this look reached the last chunk. After this call, the caller must check whether a
-/// thread holds the heap's record, and drain the record's mail if none does. Only one thread at a
-/// time may call this function for a heap.
-pub(super) fn purge_chunks<H>(heap: &ChunkHeap, mail: &Mail<Chunk, H>, by: IdleBy) -> Purged {
+/// Frees or purges chunks of this heap that have unbooked remote frees and no live block. `by` says
+/// why the owner is idle. Returns the number of these chunks, whether another look probably finds
+/// more, and whether this look reached the last chunk. After this call, the caller must check
+/// whether a thread holds the heap's record, and drain the record's mail if none does. Only one
+/// thread at a time may call this function for a heap. `evictions` is that of the heap, and
+/// `account` counts its chunks.
+pub(super) fn purge_chunks<G: Geometry, H>(
+    heap: &ChunkHeap,
+    evictions: &Evictions,
+    mail: &Mail<Chunk, H>,
+    account: &SharedAccount,
+    by: IdleBy,
+) -> Purged {
     if weakened!("ring_idle_owners_keep_pages") {
         return Purged::default();
     }
@@ -42,35 +57,53 @@ pub(super) fn purge_chunks<H>(heap: &ChunkHeap, mail: &Mail<Chunk, H>, by: IdleB
     let mut empty = [const { None }; PURGES];
     let (mut chunks, mut empties) = (0, 0);
     while empties < PURGES && chunks < CHUNKS {
-        let Some(chunk) = look(&mut lent) else { break };
+        let Some(unit) = lent.take() else { break };
+        // SAFETY: the chunk is lent, so no thread books its frees, and it is not freed (C1).
+        let chunk = unsafe { ChunkPtr::new(unit) };
         chunks += 1;
         let weak = weakened!("ring_live_chunk_is_purged");
-        // B2: load the front first. The store of the new front published `taken`, which must equal
-        // the sum of all frees.
-        if !chunk.is_purged()
+        // A purged chunk stays purged during the loan, but a look may have purged it because it
+        // could not evict it. B2: load the front first. The store of the new front published
+        // `taken`, which must equal the sum of all frees.
+        if !(chunk.is_purged() && chunk.is_divided())
             && ordered(chunk)
             && heap.has_replaced(chunk)
             && (chunk.is_free_to_purge() || weak)
         {
             empty[empties] = Some(chunk);
             empties += 1;
+        } else {
+            // SAFETY: `take` has just returned the chunk.
+            unsafe { lent.set_aside(unit) };
         }
     }
     // Put the unexamined chunks back at once, because the owner may need them soon.
     lent.put_rest_back();
-    for chunk in empty.into_iter().flatten() {
-        // SAFETY: the chunk is lent, it is not the front, and none of its blocks is live (B2). The
-        // chunks of all records come from `Pages`.
-        unsafe { chunk.purge() };
+    let weak = weakened!("ring_idle_owners_keep_chunks");
+    let evicted = if weak { [false; PURGES] } else { heap.evict(evictions, &empty) };
+    let mut units = 0;
+    for (chunk, evicted) in empty.into_iter().zip(evicted) {
+        let Some(chunk) = chunk else { break };
+        units += usize::from(evicted || !chunk.is_purged());
+        if evicted {
+            let layout = chunk.class().chunk_layout::<G>();
+            let memory = chunk.end_of_loan();
+            // SAFETY: none of the chunk's blocks is live, and the chunk was evicted and is lent to
+            // this thread, so no other thread uses it (B4). All chunks come from `Pages`, with this
+            // layout.
+            unsafe { raw::release(&Pages, memory, layout) };
+            account.release(layout.size());
+            continue;
+        }
+        if !chunk.is_purged() {
+            // SAFETY: the chunk is lent, it is not the front, and none of its blocks is live (B2).
+            // The chunks of all records come from `Pages`.
+            unsafe { chunk.purge() };
+        }
+        // SAFETY: `take` returned the chunk above, and it was not set aside there.
+        unsafe { lent.set_aside(chunk.as_non_null()) };
     }
     lent.put_back();
     let ended = empties < PURGES && chunks < CHUNKS;
-    Purged { units: empties, more: empties != 0 && !ended, ended }
-}
-
-/// Returns the next lent chunk, or `None` if there are no more.
-fn look(lent: &mut LentUnits<'_, Chunk>) -> Option<ChunkPtr> {
-    let chunk = lent.look()?;
-    // SAFETY: the chunk is lent, so no thread books its frees, and it is not freed (C1).
-    Some(unsafe { ChunkPtr::new(chunk) })
+    Purged { units, more: units != 0 && !ended, ended }
 }

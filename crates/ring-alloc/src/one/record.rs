@@ -25,7 +25,7 @@ use ephemera_prim::word::OwnerUsize;
 use super::idle_chunks::purge_chunks;
 use crate::chunk::{self, Chunk, ChunkPtr};
 use crate::geometry::{self, ChunkClass, Geometry};
-use crate::heap::{self, ChunkHeap, RingEnv};
+use crate::heap::{self, ChunkHeap, Evictions, RingEnv};
 use crate::live::LiveCount;
 use crate::stats::Stats;
 
@@ -37,6 +37,7 @@ pub(super) type HeapRecord<G> = Record<RingRecord<G>>;
 #[repr(C)]
 pub(crate) struct RingRecord<G> {
     pub(super) heap: ChunkHeap,
+    pub(super) evictions: Evictions,
     epoch_seen: OwnerUsize,
     /// The number of slow paths that the holders of this record have taken.
     pub(super) visits: OwnerUsize,
@@ -73,6 +74,7 @@ impl<G: Geometry> RingRecord<G> {
         fn with_heap(heap: ChunkHeap) -> Self {
             Self {
                 heap,
+                evictions: Evictions::new(),
                 epoch_seen: OwnerUsize::new(0),
                 visits: OwnerUsize::new(0),
                 mail: CachePadded::new(Mail::new()),
@@ -172,8 +174,9 @@ pub(super) fn release<R: Realm>(realm: R, lease: Lease<'_, RingRecord<R::Geometr
     lease.release(has_mail, |record| drain(realm, record));
 }
 
+/// Returns whether a thread that released the record must drain it again.
 fn has_mail<G>(data: &RingRecord<G>) -> bool {
-    data.mail.is_some()
+    data.mail.is_some() || data.evictions.has_postponed()
 }
 
 /// Drains a record if no thread holds it. A thread that pushed a chunk to the record's inbox, or
@@ -196,7 +199,11 @@ fn drain<R: Realm>(realm: R, record: &Record<RingRecord<R::Geometry>>) {
     DRAINS.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
     record.data().enter();
     let owner = RecordOwner { record, realm };
-    owner.book(|chunk| heap::slow::abandon(owner, chunk));
+    {
+        // Another thread may otherwise evict a booked chunk before this thread has abandoned it.
+        let _pass = (!weakened!("drain_keeps_no_chunks")).then(|| heap::keep_chunks(&owner));
+        owner.book(|chunk| heap::slow::abandon(owner, chunk));
+    }
     heap::slow::free_empties(owner);
 }
 
@@ -279,6 +286,11 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
         R::Geometry::RETAIN
     }
 
+    #[inline]
+    fn evictions(&self) -> Option<&Evictions> {
+        Some(&self.record.data().evictions)
+    }
+
     fn may_rest(&self) -> bool {
         !self.account().is_limited() || weakened!("limited_chunks_rest")
     }
@@ -355,7 +367,13 @@ impl<R: Realm> IdleHeaps for IdleRings<R> {
 
     fn purge_units(&self, record: &Self::Heap, by: IdleBy) -> Purged {
         let data = record.data();
-        let purged = purge_chunks(&data.heap, &data.mail, by);
+        let purged = purge_chunks::<R::Geometry, _>(
+            &data.heap,
+            &data.evictions,
+            &data.mail,
+            &self.0.world().account,
+            by,
+        );
         self.drain_free_record(record);
         purged
     }

@@ -14,7 +14,7 @@ use super::record::{Realm, RecordOwner, RingRecord, RingWorld, release};
 use crate::chunk::front::FrontPtr;
 use crate::chunk::{BumpCursor, ChunkPtr};
 use crate::geometry::{ChunkClass, Standard};
-use crate::heap::{self, ChunkHeap, RingEnv};
+use crate::heap::{self, ChunkHeap, Evictions, RingEnv};
 use crate::live::LiveCount;
 
 type Own = RingRecord<Standard>;
@@ -141,6 +141,11 @@ unsafe impl RingEnv for This {
 
     fn retain(&self) -> usize {
         self.owner().retain()
+    }
+
+    #[inline]
+    fn evictions(&self) -> Option<&Evictions> {
+        Some(&self.owner().record.data().evictions)
     }
 
     fn may_rest(&self) -> bool {

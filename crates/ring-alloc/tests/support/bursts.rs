@@ -10,8 +10,8 @@ pub(crate) const BURST: usize = 64 * MIB;
 /// the previous one.
 pub(crate) const SHORT: usize = 16 * MIB;
 
-/// The number of bytes that may stay resident besides the first page of each chunk: cached spans,
-/// and other memory.
+/// The number of bytes that may stay resident: cached spans, and other memory. It is less than a
+/// page of each chunk of a burst of [`BURST`] bytes.
 pub(crate) const KEPT: usize = 6 * MIB;
 
 /// A block of 1 KiB. A chunk holds 31 of them.

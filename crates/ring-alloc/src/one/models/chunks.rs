@@ -275,3 +275,43 @@ fn loom_chunk_that_is_lent_while_its_owner_exits_is_freed() {
         model.nothing_is_held();
     });
 }
+
+/// Two threads free the two blocks of a chunk of an ended thread. The first one drains the record
+/// and abandons the chunk, while the second one evicts it if it can.
+#[test]
+fn loom_chunk_is_evicted_while_another_thread_drains_its_record() {
+    check(|| {
+        let model = Model::new();
+        let thread = Thread::start(&model);
+        let [first, second, front] = [(); 3].map(|()| thread.allocate());
+        let record = thread.sent_record();
+        thread.exit();
+        let there = model.clone();
+        let drains = thread::spawn(move || there.free_elsewhere(first));
+        let evicts = model.free_and_purge(second, record);
+        drains.join().unwrap();
+        evicts.join().unwrap();
+        model.free_elsewhere(front);
+        model.nothing_is_held();
+    });
+}
+
+/// The owner frees one chunk while another thread evicts an older one.
+#[test]
+fn loom_chunk_is_evicted_while_its_owner_frees_a_newer_one() {
+    check(|| {
+        let model = Model::new();
+        let thread = Thread::start(&model);
+        let [first, second] = [(); 2].map(|()| thread.allocate());
+        let [third, fourth] = [(); 2].map(|()| thread.allocate());
+        let front = thread.allocate();
+        thread.free(first);
+        let evicts = thread.free_and_purge(&model, second);
+        thread.free(third);
+        thread.free(fourth);
+        evicts.join().unwrap();
+        thread.free(front);
+        thread.exit();
+        model.nothing_is_held();
+    });
+}

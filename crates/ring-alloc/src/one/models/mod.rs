@@ -108,15 +108,14 @@ impl<'w, G: Geometry> Thread<'w, G> {
         release(ModelRealm(self.world), self.lease);
     }
 
-    /// Starts a thread that frees a block of this owner, and then purges the owner's chunks.
+    fn sent_record(&self) -> SentRecord<G> {
+        SentRecord(NonNull::from(self.lease.record()))
+    }
+
+    /// Starts a thread that frees a block of this owner, and then evicts or purges the owner's
+    /// chunks.
     fn free_and_purge(&self, model: &Model<G>, block: Sent) -> thread::JoinHandle<()> {
-        let (there, record) = (model.clone(), SentRecord(NonNull::from(self.lease.record())));
-        thread::spawn(move || {
-            there.free_elsewhere(block);
-            let record = record;
-            // SAFETY: a model keeps its records until all of its threads are joined.
-            IdleRings(ModelRealm(&there.0)).purge_units(unsafe { record.0.as_ref() }, IdleBy::Time);
-        })
+        model.free_and_purge(block, self.sent_record())
     }
 }
 
@@ -136,6 +135,17 @@ impl<G: Geometry> Model<G> {
         let nowhere = Record::new(RingRecord::new());
         nowhere.data().enter();
         free_as(RecordOwner { record: &nowhere, realm: ModelRealm(&self.0) }, block);
+    }
+
+    /// Starts a thread that frees a block, and then evicts or purges the chunks of a record.
+    fn free_and_purge(&self, block: Sent, record: SentRecord<G>) -> thread::JoinHandle<()> {
+        let there = self.clone();
+        thread::spawn(move || {
+            there.free_elsewhere(block);
+            let record = record;
+            // SAFETY: a model keeps its records until all of its threads are joined.
+            IdleRings(ModelRealm(&there.0)).purge_units(unsafe { record.0.as_ref() }, IdleBy::Time);
+        })
     }
 
     /// Checks that no memory is held. Does not trim first, so that memory which only a later trim

@@ -1,0 +1,162 @@
+//! A biased lock protects words that one thread, the *owner*, uses often, and that another thread
+//! may change while the owner does not use them.
+//!
+//! The owner never waits, and executes no read-modify-write: it *enters* by a store. If another
+//! thread has the lock at that time, the owner is not *alone*, and must leave the protected words
+//! as they are. Another thread locks by a flag and a fence on all threads (see [`barrier`]), and
+//! gives up if the owner is inside.
+//!
+//! ```text
+//!   owner                                   another thread
+//!   inside = 1                              locked = true
+//!   light fence                             heavy fence
+//!   locked? no:  alone, uses the words      inside == 0? yes: changes the words
+//!           yes: leaves them                             no:  gives up
+//!   inside = 0                              locked = false
+//! ```
+//!
+//! Because of the two fences, the owner sees the flag, or the other thread sees that the owner is
+//! inside.
+//!
+//! If a process forks while another thread of the parent has the lock, it stays locked in the
+//! child: the owner is never alone again, and no thread obtains the lock.
+
+use crate::barrier;
+use crate::sync::{AtomicBool, Ordering};
+use crate::word::OwnerUsize;
+
+// ORDERING: Acquire. Pairs with the Release in `BiasedGuard::drop`: the owner sees what the other
+// thread changed.
+ordering!(alone_order = Acquire, Relaxed if "alone_relaxed");
+// ORDERING: Acquire. Pairs with the Release in `BiasedGuard::drop`: this thread sees what the last
+// one changed.
+ordering!(lock_order = Acquire, Relaxed if "biased_lock_relaxed");
+// ORDERING: Release. Pairs with the Acquire in `OwnerPass::is_alone` and `BiasedLock::try_lock`.
+// Publishes: the changes to the protected words.
+ordering!(unlock_order = Release, Relaxed if "biased_unlock_relaxed");
+
+/// A lock that is biased towards the owner of the words that it protects.
+#[derive(Debug)]
+pub struct BiasedLock {
+    /// The number of passes that the owner has.
+    inside: OwnerUsize,
+    locked: AtomicBool,
+}
+
+/// The pass of the owner. While it exists, no other thread obtains the lock.
+#[derive(Debug)]
+#[must_use = "the owner leaves as soon as this is dropped"]
+pub struct OwnerPass<'l>(&'l BiasedLock);
+
+/// The right of a thread that is not the owner to use the protected words. Dropping it unlocks.
+#[derive(Debug)]
+#[must_use = "the lock opens as soon as this is dropped"]
+pub struct BiasedGuard<'l>(&'l BiasedLock);
+
+impl BiasedLock {
+    crate::const_unless_loom! {
+        /// Creates an open lock.
+        pub fn new() -> Self {
+            Self { inside: OwnerUsize::new(0), locked: AtomicBool::new(false) }
+        }
+    }
+
+    /// Enters. Only the owner may call this. It may enter again before it leaves.
+    pub fn enter(&self) -> OwnerPass<'_> {
+        self.inside.add(1);
+        OwnerPass(self)
+    }
+
+    /// Returns whether a thread has the lock, as far as this thread sees.
+    pub fn is_locked(&self) -> bool {
+        self.locked.load(Ordering::Relaxed)
+    }
+
+    /// Locks, unless the owner is inside, another thread has the lock, or the kernel refuses the
+    /// fence. Any thread may call this.
+    pub fn try_lock(&self) -> Option<BiasedGuard<'_>> {
+        // ORDERING: `lock_order`. Pairs with `BiasedGuard::drop`.
+        self.locked.compare_exchange(false, true, lock_order(), Ordering::Relaxed).ok()?;
+        let guard = BiasedGuard(self);
+        // ORDERING: heavy fence. Pairs with the light one in `OwnerPass::is_alone`: either this
+        // thread sees that the owner is inside, or the owner sees that another thread has locked.
+        // `observe` pairs with `OwnerPass::drop`: this thread sees what the owner wrote inside.
+        (barrier::heavy() && self.inside.observe() == 0).then_some(guard)
+    }
+}
+
+impl OwnerPass<'_> {
+    /// Returns whether the owner may use the protected words until it leaves. Otherwise, another
+    /// thread may be using them.
+    pub fn is_alone(&self) -> bool {
+        // ORDERING: light fence. Pairs with the heavy one in `BiasedLock::try_lock`.
+        barrier::light();
+        // ORDERING: `alone_order`. Pairs with `BiasedGuard::drop`.
+        !self.0.locked.load(alone_order()) || weakened!("owner_is_always_alone")
+    }
+}
+
+impl Drop for OwnerPass<'_> {
+    fn drop(&mut self) {
+        self.0.inside.sub_publish(1);
+    }
+}
+
+impl Drop for BiasedGuard<'_> {
+    fn drop(&mut self) {
+        // ORDERING: `unlock_order`. Pairs with `OwnerPass::is_alone` and `BiasedLock::try_lock`.
+        self.0.locked.store(false, unlock_order());
+    }
+}
+
+#[cfg(all(test, feature = "std", not(ephemera_loom)))]
+mod tests {
+    use core::cell::UnsafeCell;
+
+    use super::BiasedLock;
+
+    #[test]
+    fn owner_and_another_thread_keep_each_other_out() {
+        let lock = BiasedLock::new();
+        let outer = lock.enter();
+        drop(lock.enter());
+        assert!(outer.is_alone() && lock.try_lock().is_none(), "the owner is still inside");
+        drop(outer);
+        // A kernel may refuse the fence.
+        if let Some(guard) = lock.try_lock() {
+            assert!(!lock.enter().is_alone() && lock.try_lock().is_none());
+            drop(guard);
+        }
+        assert!(lock.enter().is_alone());
+    }
+
+    #[test]
+    fn conc_owner_that_is_alone_excludes_a_thread_with_the_lock() {
+        const ROUNDS: usize = if cfg!(miri) { 20 } else { 20_000 };
+        struct Shared(BiasedLock, UnsafeCell<usize>);
+        // SAFETY: the lock protects the number.
+        unsafe impl Sync for Shared {}
+        let shared = Shared(BiasedLock::new(), UnsafeCell::new(0));
+        let shared = &shared;
+        // SAFETY: the callers below are alone, or have the lock.
+        let count = || unsafe { *shared.1.get() += 1 };
+        let (mine, theirs) = std::thread::scope(|threads| {
+            let other = threads.spawn(move || {
+                let locked = |_: &usize| shared.0.try_lock().map(|_guard| count()).is_some();
+                (0..ROUNDS).filter(locked).count()
+            });
+            let alone = |_: &usize| {
+                let pass = shared.0.enter();
+                let is_alone = pass.is_alone();
+                if is_alone {
+                    count();
+                }
+                is_alone
+            };
+            let mine = (0..ROUNDS).filter(alone).count();
+            (mine, other.join().expect("no panic"))
+        });
+        // SAFETY: the other thread has ended.
+        assert_eq!(unsafe { *shared.1.get() }, mine + theirs);
+    }
+}
