@@ -7,7 +7,7 @@
 
 use core::ptr::{self, NonNull};
 
-use super::evict::{keep_chunks, small_chunks};
+use super::list::{keep_chunks, small_chunks};
 use super::{ChunkHeap, RingEnv};
 use crate::chunk::{ChunkPtr, suit};
 use crate::geometry::Geometry;

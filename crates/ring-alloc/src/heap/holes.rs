@@ -21,8 +21,8 @@ use core::ptr::NonNull;
 
 use ephemera_prim::barrier;
 
-use super::evict::keep_chunks;
 use super::front::set_front;
+use super::list::keep_chunks;
 use super::sparse::PATIENCE;
 use super::{ChunkHeap, RingEnv};
 use crate::chunk::ChunkPtr;

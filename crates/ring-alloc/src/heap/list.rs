@@ -3,9 +3,10 @@
 
 use core::ptr::{self, NonNull};
 
+use ephemera_prim::biased::OwnerPass;
 use ephemera_prim::unit_list::{UnitList, try_patiently};
 
-use super::evict::{Evictions, keep_chunks, set_postponed};
+use super::evict::Evictions;
 use super::{ChunkHeap, RingEnv};
 use crate::chunk::{Chunk, ChunkPtr};
 use crate::geometry::ChunkClass;
@@ -95,6 +96,36 @@ impl ChunkHeap {
     pub(crate) fn is_front(&self, class: ChunkClass, chunk: ChunkPtr) -> bool {
         chunk.has_cursor(self.fronts[class.index()].get())
     }
+}
+
+/// Keeps other threads from evicting chunks.
+#[must_use = "other threads may evict chunks as soon as this is dropped"]
+pub(crate) struct KeptChunks<'h>(Option<OwnerPass<'h>>);
+
+impl KeptChunks<'_> {
+    /// Returns whether the owner may remove chunks and walk the lists of all chunks. Otherwise,
+    /// another thread may be evicting chunks that the owner does not use.
+    pub(super) fn is_alone(&self) -> bool {
+        self.0.as_ref().is_none_or(OwnerPass::is_alone)
+    }
+}
+
+/// Keeps other threads from evicting chunks until the result is dropped. Only the owner of the heap
+/// may call this.
+pub(crate) fn keep_chunks<E: RingEnv>(env: &E) -> KeptChunks<'_> {
+    KeptChunks(env.evictions().map(Evictions::enter))
+}
+
+/// Stores whether the owner, which is the caller, kept an empty chunk because of an eviction.
+pub(super) fn set_postponed<E: RingEnv>(env: E, postponed: bool) {
+    if let Some(evictions) = env.evictions() {
+        evictions.set_postponed(postponed);
+    }
+}
+
+/// Returns the number of small chunks. Only the owner of the heap may call this.
+pub(crate) fn small_chunks<E: RingEnv>(env: E) -> usize {
+    env.heap().small.get().wrapping_sub(env.evictions().map_or(0, Evictions::small))
 }
 
 /// Removes a chunk from the list of its class, before the chunk is freed. Returns `false`, with the

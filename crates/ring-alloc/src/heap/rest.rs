@@ -4,7 +4,7 @@
 use ephemera_prim::rest::{REST, RestChange};
 
 use super::RingEnv;
-use super::evict::small_chunks;
+use super::list::small_chunks;
 use crate::geometry::{ChunkClass, Geometry};
 use crate::live::LiveCount;
 

@@ -7,9 +7,8 @@ use allocator_api2::alloc::AllocError;
 use ephemera_prim::account::{Account, Limit, reserved};
 use ephemera_prim::raw;
 
-use super::evict::set_postponed;
 use super::front::set_front;
-use super::list::{Wait, unlink};
+use super::list::{Wait, set_postponed, unlink};
 use super::{ChunkHeap, RingEnv, census, chunk_behind, holes, rest};
 use crate::chunk::sections::Booking;
 use crate::chunk::{Chunk, ChunkPtr};
