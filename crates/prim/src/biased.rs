@@ -28,9 +28,6 @@ use crate::word::OwnerUsize;
 // ORDERING: Acquire. Pairs with the Release in `BiasedGuard::drop`: the owner sees what the other
 // thread changed.
 ordering!(alone_order = Acquire, Relaxed if "alone_relaxed");
-// ORDERING: Acquire. Pairs with the Release in `BiasedGuard::drop`: this thread sees what the last
-// one changed.
-ordering!(lock_order = Acquire, Relaxed if "biased_lock_relaxed");
 // ORDERING: Release. Pairs with the Acquire in `OwnerPass::is_alone` and `BiasedLock::try_lock`.
 // Publishes: the changes to the protected words.
 ordering!(unlock_order = Release, Relaxed if "biased_unlock_relaxed");
@@ -75,12 +72,13 @@ impl BiasedLock {
     /// Locks, unless the owner is inside, another thread has the lock, or the kernel refuses the
     /// fence. Any thread may call this.
     pub fn try_lock(&self) -> Option<BiasedGuard<'_>> {
-        // ORDERING: `lock_order`. Pairs with `BiasedGuard::drop`.
-        self.locked.compare_exchange(false, true, lock_order(), Ordering::Relaxed).ok()?;
+        // Relaxed: because of the heavy fence below, this thread sees what the last one changed.
+        self.locked.compare_exchange(false, true, Ordering::Relaxed, Ordering::Relaxed).ok()?;
         let guard = BiasedGuard(self);
-        // ORDERING: heavy fence. Pairs with the light one in `OwnerPass::is_alone`: either this
-        // thread sees that the owner is inside, or the owner sees that another thread has locked.
-        // `observe` pairs with `OwnerPass::drop`: this thread sees what the owner wrote inside.
+        // ORDERING: heavy fence. Pairs with the Release in `BiasedGuard::drop`, and with the light
+        // fence in `OwnerPass::is_alone`: either this thread sees that the owner is inside, or the
+        // owner sees that another thread has locked. `observe` pairs with `OwnerPass::drop`: this
+        // thread sees what the owner wrote inside.
         (barrier::heavy() && self.inside.observe() == 0).then_some(guard)
     }
 }
