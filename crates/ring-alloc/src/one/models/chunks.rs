@@ -288,7 +288,7 @@ fn loom_chunk_is_evicted_while_another_thread_drains_its_record() {
         thread.exit();
         let there = model.clone();
         let drains = thread::spawn(move || there.free_elsewhere(first));
-        let evicts = model.free_and_purge(second, record);
+        let evicts = model.free_and_purge([second], record);
         drains.join().unwrap();
         evicts.join().unwrap();
         model.free_elsewhere(front);
@@ -309,6 +309,41 @@ fn loom_chunk_is_evicted_while_its_owner_frees_a_newer_one() {
         let evicts = thread.free_and_purge(&model, second);
         thread.free(third);
         thread.free(fourth);
+        evicts.join().unwrap();
+        thread.free(front);
+        thread.exit();
+        model.nothing_is_held();
+    });
+}
+
+/// The owner books the free of one block of a chunk, while another thread frees the other block and
+/// evicts the chunk.
+#[test]
+fn loom_chunk_is_evicted_while_its_owner_books_its_frees() {
+    check(|| {
+        let model = Model::new();
+        let thread = Thread::start(&model);
+        let [first, second, front] = [(); 3].map(|()| thread.allocate());
+        model.free_elsewhere(first);
+        let evicts = thread.free_and_purge(&model, second);
+        thread.trim();
+        evicts.join().unwrap();
+        thread.free(front);
+        thread.exit();
+        model.nothing_is_held();
+    });
+}
+
+/// The owner replaces a chunk as the front, while another thread frees both blocks of the chunk and
+/// evicts it.
+#[test]
+fn loom_chunk_is_evicted_right_after_its_owner_replaced_the_front() {
+    check(|| {
+        let model = Model::new();
+        let thread = Thread::start(&model);
+        let blocks = [(); 2].map(|()| thread.allocate());
+        let evicts = model.free_and_purge(blocks, thread.sent_record());
+        let front = thread.allocate();
         evicts.join().unwrap();
         thread.free(front);
         thread.exit();

@@ -115,7 +115,7 @@ impl<'w, G: Geometry> Thread<'w, G> {
     /// Starts a thread that frees a block of this owner, and then evicts or purges the owner's
     /// chunks.
     fn free_and_purge(&self, model: &Model<G>, block: Sent) -> thread::JoinHandle<()> {
-        model.free_and_purge(block, self.sent_record())
+        model.free_and_purge([block], self.sent_record())
     }
 }
 
@@ -137,11 +137,15 @@ impl<G: Geometry> Model<G> {
         free_as(RecordOwner { record: &nowhere, realm: ModelRealm(&self.0) }, block);
     }
 
-    /// Starts a thread that frees a block, and then evicts or purges the chunks of a record.
-    fn free_and_purge(&self, block: Sent, record: SentRecord<G>) -> thread::JoinHandle<()> {
+    /// Starts a thread that frees blocks, and then evicts or purges the chunks of a record.
+    fn free_and_purge<const N: usize>(
+        &self,
+        blocks: [Sent; N],
+        record: SentRecord<G>,
+    ) -> thread::JoinHandle<()> {
         let there = self.clone();
         thread::spawn(move || {
-            there.free_elsewhere(block);
+            blocks.into_iter().for_each(|block| there.free_elsewhere(block));
             let record = record;
             // SAFETY: a model keeps its records until all of its threads are joined.
             IdleRings(ModelRealm(&there.0)).purge_units(unsafe { record.0.as_ref() }, IdleBy::Time);
