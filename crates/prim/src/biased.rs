@@ -1,7 +1,7 @@
 //! A biased lock protects words that one thread, the *owner*, uses often, and that another thread
 //! may change while the owner does not use them.
 //!
-//! The owner never waits, and executes no read-modify-write: it *enters* by a store. If another
+//! The owner *enters* by a store, without waiting and without a read-modify-write. If another
 //! thread has the lock at that time, the owner is not *alone*, and must leave the protected words
 //! as they are. Another thread locks by a flag and a fence on all threads (see [`barrier`]), and
 //! gives up if the owner is inside.
@@ -18,32 +18,51 @@
 //! Because of the two fences, the owner sees the flag, or the other thread sees that the owner is
 //! inside.
 //!
-//! If a process forks while another thread of the parent has the lock, it stays locked in the
-//! child: the owner is never alone again, and no thread obtains the lock.
+//! The lock stores the generation of the process whose thread locked it (see
+//! [`fork`](crate::fork)). If a process forks while a thread of the parent has the lock, the owner
+//! finds the lock *left behind* in the child. The owner then repairs the protected words, which
+//! that thread may have been changing, and opens the lock.
 
 use crate::barrier;
-use crate::sync::{AtomicBool, Ordering};
+use crate::fork::generation;
+use crate::sync::{AtomicUsize, Ordering};
 use crate::word::OwnerUsize;
 
 // ORDERING: Acquire. Pairs with the Release in `BiasedGuard::drop`: the owner sees what the other
 // thread changed.
 ordering!(alone_order = Acquire, Relaxed if "alone_relaxed");
-// ORDERING: Release. Pairs with the Acquire in `OwnerPass::is_alone` and `BiasedLock::try_lock`.
+// ORDERING: Release. Pairs with the Acquire in `OwnerPass::company` and `BiasedLock::try_lock`.
 // Publishes: the changes to the protected words.
 ordering!(unlock_order = Release, Relaxed if "biased_unlock_relaxed");
+
+/// The word of an open lock.
+const OPEN: usize = 0;
 
 /// A lock that is biased towards the owner of the words that it protects.
 #[derive(Debug)]
 pub struct BiasedLock {
     /// The number of passes that the owner has.
     inside: OwnerUsize,
-    locked: AtomicBool,
+    /// [`OPEN`], or one more than the generation of the process whose thread has the lock.
+    locked: AtomicUsize,
 }
 
 /// The pass of the owner. While it exists, no other thread obtains the lock.
 #[derive(Debug)]
 #[must_use = "the owner leaves as soon as this is dropped"]
 pub struct OwnerPass<'l>(&'l BiasedLock);
+
+/// What the owner finds inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Company {
+    /// The owner is alone: it may use the protected words until it leaves.
+    Alone,
+    /// Another thread may be using the protected words.
+    Locked,
+    /// A thread of the parent process had the lock at the fork. The owner may use the protected
+    /// words after it has repaired them and called [`OwnerPass::open`].
+    LeftBehind,
+}
 
 /// The right of a thread that is not the owner to use the protected words. Dropping it unlocks.
 #[derive(Debug)]
@@ -54,7 +73,7 @@ impl BiasedLock {
     crate::const_unless_loom! {
         /// Creates an open lock.
         pub fn new() -> Self {
-            Self { inside: OwnerUsize::new(0), locked: AtomicBool::new(false) }
+            Self { inside: OwnerUsize::new(0), locked: AtomicUsize::new(OPEN) }
         }
     }
 
@@ -66,17 +85,18 @@ impl BiasedLock {
 
     /// Returns whether a thread has the lock, as far as this thread sees.
     pub fn is_locked(&self) -> bool {
-        self.locked.load(Ordering::Relaxed)
+        self.locked.load(Ordering::Relaxed) != OPEN
     }
 
     /// Locks, unless the owner is inside, another thread has the lock, or the kernel refuses the
     /// fence. Any thread may call this.
     pub fn try_lock(&self) -> Option<BiasedGuard<'_>> {
         // Relaxed: because of the heavy fence below, this thread sees what the last one changed.
-        self.locked.compare_exchange(false, true, Ordering::Relaxed, Ordering::Relaxed).ok()?;
+        let locked = generation().wrapping_add(1);
+        self.locked.compare_exchange(OPEN, locked, Ordering::Relaxed, Ordering::Relaxed).ok()?;
         let guard = BiasedGuard(self);
         // ORDERING: heavy fence. Pairs with the Release in `BiasedGuard::drop`, and with the light
-        // fence in `OwnerPass::is_alone`: either this thread sees that the owner is inside, or the
+        // fence in `OwnerPass::company`: either this thread sees that the owner is inside, or the
         // owner sees that another thread has locked. `observe` pairs with `OwnerPass::drop`: this
         // thread sees what the owner wrote inside.
         (barrier::heavy() && self.inside.observe() == 0).then_some(guard)
@@ -84,13 +104,23 @@ impl BiasedLock {
 }
 
 impl OwnerPass<'_> {
-    /// Returns whether the owner may use the protected words until it leaves. Otherwise, another
-    /// thread may be using them.
-    pub fn is_alone(&self) -> bool {
+    /// Returns whether another thread has the lock.
+    pub fn company(&self) -> Company {
         // ORDERING: light fence. Pairs with the heavy one in `BiasedLock::try_lock`.
         barrier::light();
         // ORDERING: `alone_order`. Pairs with `BiasedGuard::drop`.
-        !self.0.locked.load(alone_order()) || weakened!("owner_is_always_alone")
+        match self.0.locked.load(alone_order()) {
+            OPEN => Company::Alone,
+            _ if weakened!("owner_is_always_alone") => Company::Alone,
+            locked if locked == generation().wrapping_add(1) => Company::Locked,
+            _ if weakened!("lock_stays_left_behind") => Company::Locked,
+            _ => Company::LeftBehind,
+        }
+    }
+
+    /// Opens a lock that was left behind, after the owner has repaired the protected words.
+    pub fn open(&self) {
+        self.0.locked.store(OPEN, Ordering::Relaxed);
     }
 }
 
@@ -102,8 +132,8 @@ impl Drop for OwnerPass<'_> {
 
 impl Drop for BiasedGuard<'_> {
     fn drop(&mut self) {
-        // ORDERING: `unlock_order`. Pairs with `OwnerPass::is_alone` and `BiasedLock::try_lock`.
-        self.0.locked.store(false, unlock_order());
+        // ORDERING: `unlock_order`. Pairs with `OwnerPass::company` and `BiasedLock::try_lock`.
+        self.0.locked.store(OPEN, unlock_order());
     }
 }
 
@@ -111,21 +141,26 @@ impl Drop for BiasedGuard<'_> {
 mod tests {
     use core::cell::UnsafeCell;
 
-    use super::BiasedLock;
+    use super::{BiasedLock, Company};
 
     #[test]
     fn owner_and_another_thread_keep_each_other_out() {
         let lock = BiasedLock::new();
         let outer = lock.enter();
         drop(lock.enter());
-        assert!(outer.is_alone() && lock.try_lock().is_none(), "the owner is still inside");
+        assert!(outer.company() == Company::Alone && lock.try_lock().is_none(), "the owner is still inside");
         drop(outer);
         // A kernel may refuse the fence.
         if let Some(guard) = lock.try_lock() {
-            assert!(!lock.enter().is_alone() && lock.try_lock().is_none());
+            assert!(lock.enter().company() == Company::Locked && lock.try_lock().is_none());
             drop(guard);
         }
-        assert!(lock.enter().is_alone());
+        // A thread of another generation had the lock.
+        lock.locked.store(usize::MAX, core::sync::atomic::Ordering::Relaxed);
+        let pass = lock.enter();
+        assert!(pass.company() == Company::LeftBehind && lock.try_lock().is_none());
+        pass.open();
+        assert_eq!(pass.company(), Company::Alone);
     }
 
     #[test]
@@ -145,7 +180,7 @@ mod tests {
             });
             let alone = |_: &usize| {
                 let pass = shared.0.enter();
-                let is_alone = pass.is_alone();
+                let is_alone = pass.company() == Company::Alone;
                 if is_alone {
                     count();
                 }

@@ -78,7 +78,8 @@ pub unsafe trait Listed: Sized {
 pub struct UnitList<U> {
     head: OwnerPtr<U>,
     hazards: [AtomicPtr<U>; 2],
-    /// The gate that a walker must enter, so that there is one walker at a time.
+    /// The gate that a walker must enter, so that there is one walker at a time. A thread that
+    /// evicts units also enters it.
     gate: Gate,
 }
 
@@ -181,8 +182,9 @@ impl<U: Listed> UnitList<U> {
     /// Calls `visit` for every unit. Any thread may call this. The walk is exact while the owner
     /// does not change the list.
     ///
-    /// Returns `false` if the walk did not visit all units. Another walker then held the gate for
-    /// too long, or the owner changed the list faster than this thread could follow.
+    /// Returns `false` if the walk did not visit all units. Another walker, or a thread that evicts
+    /// units, then held the gate for too long, or the owner changed the list faster than this
+    /// thread could follow.
     pub fn walk(&self, mut visit: impl FnMut(NonNull<U>)) -> bool {
         let Some(_pass) = self.gate.enter() else { return false };
         let hazards = Hazards(&self.hazards);
@@ -240,6 +242,25 @@ impl<U: Listed> UnitList<U> {
             at = unsafe { self.after(unit) };
             visit(unit);
         }
+    }
+
+    /// Restores all back links, and returns the number of units. In a forked child, a thread of the
+    /// parent that evicted units may have removed a unit from the links but not from the back
+    /// links.
+    ///
+    /// # Safety
+    /// The caller owns the list, and no thread evicts units.
+    pub unsafe fn restore(&self) -> usize {
+        let (mut prev, mut len) = (ptr::null_mut(), 0);
+        let restore = |unit: NonNull<U>| {
+            // SAFETY: units on the list are live.
+            unsafe { link_of(unit, U::PREV) }.set(prev);
+            (prev, len) = (unit.as_ptr(), len + 1);
+        };
+        // SAFETY: the caller owns the list. A link changes by one store, and a unit is freed after
+        // that, so the links lead from live unit to live unit.
+        unsafe { self.for_each(restore) };
+        len
     }
 
     /// Returns the newest unit, at which [`UnitList::for_each`] starts. Only the owner may call

@@ -47,8 +47,9 @@ pub struct Stats {
     /// The limit on `bytes_held`, or `usize::MAX` for none.
     pub limit: usize,
     /// The number of threads whose chunks this call could not all read. Either another call that
-    /// collects statistics held the lock of the thread's list for too long, or the thread changed
-    /// its list faster than this call could follow. The other fields, except `bytes_held`, do not
+    /// collects statistics, or another thread that frees chunks of the thread, held the lock of the
+    /// thread's list for too long, or the thread changed its list faster than this call could
+    /// follow. The other fields, except `bytes_held`, do not
     /// count the chunks that were not read.
     pub unread_heaps: usize,
     /// The number of records beyond the static ones. A record is the allocator's state for one

@@ -1,9 +1,9 @@
 //! Lends units: a thread, usually not the holder, *borrows* all units of an inbox. It takes the
 //! units out, examines them, and puts them back.
 //!
-//! While a unit is lent, its foreign word is not zero and no thread can book the unit. The unit is
-//! therefore not freed (F3), however long the loan takes. During the loan, the owner does not find
-//! the units in the inbox, as if no thread had pushed them yet (F1).
+//! While a unit is lent, its foreign word is not zero and no thread can book the unit. So only the
+//! borrowing thread can free it (F3), however long the loan takes. During the loan, the owner does
+//! not find the units in the inbox, as if no thread had pushed them yet (F1).
 
 use core::ptr::{self, NonNull};
 

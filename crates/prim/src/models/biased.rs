@@ -6,7 +6,7 @@ use loom::thread;
 
 use super::explore;
 use super::memory::ModelArc;
-use crate::biased::BiasedLock;
+use crate::biased::{BiasedLock, Company};
 
 struct Protected {
     lock: BiasedLock,
@@ -28,7 +28,7 @@ impl Protected {
     /// changes.
     fn enter(&self) -> u32 {
         let pass = self.lock.enter();
-        if pass.is_alone() { self.change() } else { 0 }
+        if pass.company() == Company::Alone { self.change() } else { 0 }
     }
 
     /// Makes a change if this thread obtains the lock. Returns the number of changes.
@@ -75,7 +75,7 @@ fn loom_owner_that_enters_twice_stays_inside_until_it_has_left_twice() {
         let theirs = protected.clone();
         let other = thread::spawn(move || theirs.get().lock());
         let pass = protected.get().lock.enter();
-        let is_alone = pass.is_alone();
+        let is_alone = pass.company() == Company::Alone;
         drop(protected.get().lock.enter());
         let mine = if is_alone { protected.get().change() } else { 0 };
         drop(pass);

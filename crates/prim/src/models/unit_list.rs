@@ -8,7 +8,7 @@ use loom::thread;
 
 use super::explore_within;
 use super::memory::ModelArc;
-use crate::biased::BiasedLock;
+use crate::biased::{BiasedLock, Company};
 use crate::unit_list::{Listed, UnitList};
 use crate::witness::Witness;
 use crate::word::OwnerPtr;
@@ -151,7 +151,7 @@ impl EvictedList {
     /// Frees a unit, as its owner, unless the owner is not alone.
     fn free(&self, unit: &ModelArc<ListedUnit>) {
         let pass = self.lock.enter();
-        if pass.is_alone() {
+        if pass.company() == Company::Alone {
             free(&self.list, unit);
         }
     }

@@ -92,6 +92,23 @@ fn every_unit_but_the_newest_can_be_evicted() {
 }
 
 #[test]
+fn back_links_can_be_restored() {
+    let list = UnitList::new();
+    let units: Vec<_> = (0..4).map(|number| add(&list, number)).collect();
+    // The state after the first of the two stores that remove unit 1.
+    // SAFETY: units on the list are live.
+    unsafe { units[2].as_ref() }.next.set(units[0].as_ptr());
+    // SAFETY: this thread owns the list, and no thread evicts units.
+    assert_eq!(unsafe { list.restore() }, 3);
+    assert!(free(&list, units[0]));
+    assert_eq!(numbers(&list), [3, 2]);
+    assert!(free(&list, units[3]) && free(&list, units[2]));
+    assert_eq!(numbers(&list), []);
+    // SAFETY: the unit is a leaked box, which was removed from the list above.
+    drop(unsafe { Box::from_raw(units[1].as_ptr()) });
+}
+
+#[test]
 fn unit_protected_by_a_walker_stays_on_the_list() {
     let list = UnitList::new();
     let units: Vec<_> = (0..3).map(|number| add(&list, number)).collect();

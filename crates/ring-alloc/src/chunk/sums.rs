@@ -90,7 +90,7 @@ impl ChunkPtr {
     /// Returns the count of the live blocks and their bytes. Blocks and bytes with an unbooked
     /// remote free count as freed. The result is exact while no thread runs an operation.
     pub(crate) fn live_now(self) -> LiveCount {
-        self.foreign().touch();
+        self.header().touch();
         self.live()
     }
 

@@ -7,7 +7,7 @@
 
 use core::ptr::{self, NonNull};
 
-use super::list::{keep_chunks, small_chunks};
+use super::list::{keep_lists, small_chunks};
 use super::{ChunkHeap, RingEnv};
 use crate::chunk::{ChunkPtr, suit};
 use crate::geometry::Geometry;
@@ -27,8 +27,8 @@ pub(super) fn note_requested<E: RingEnv>(env: E) {
     if !suit::<E::Geometry>() || small_chunks(env) < least::<E::Geometry>() {
         return;
     }
-    let kept = keep_chunks(&env);
-    if !kept.is_alone() {
+    let kept = keep_lists(&env);
+    if kept.is_none() {
         return;
     }
     let (census, list) = (&heap.census, heap.small_chunks());
@@ -67,10 +67,10 @@ fn end_pass<G: Geometry>(heap: &ChunkHeap) {
     }
 }
 
-/// Notes that the owner is about to free a small chunk. If few chunks are left, the heap stops
-/// being sparse.
-pub(super) fn note_removed<E: RingEnv>(env: E) {
-    if small_chunks(env) < least::<E::Geometry>() / 2 {
+/// Makes the heap stop being sparse if few chunks are left. The owner or other threads may have
+/// freed the others since the last census.
+pub(super) fn check_size<E: RingEnv>(env: E) {
+    if small_chunks(env) < least::<E::Geometry>() / 2 && !weakened!("small_heap_stays_sparse") {
         env.heap().holes.set_sparse(false);
     }
 }

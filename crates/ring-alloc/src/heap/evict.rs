@@ -57,7 +57,7 @@ impl Evictions {
     }
 
     /// Locks, unless the owner uses the lists, or another thread has the lock.
-    pub(super) fn try_lock(&self) -> Option<BiasedGuard<'_>> {
+    pub(crate) fn try_lock(&self) -> Option<BiasedGuard<'_>> {
         self.lock.try_lock()
     }
 

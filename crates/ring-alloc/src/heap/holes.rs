@@ -22,9 +22,9 @@ use core::ptr::NonNull;
 use ephemera_prim::barrier;
 
 use super::front::set_front;
-use super::list::keep_chunks;
+use super::list::keep_lists;
 use super::sparse::PATIENCE;
-use super::{ChunkHeap, RingEnv};
+use super::{ChunkHeap, RingEnv, census};
 use crate::chunk::ChunkPtr;
 use crate::chunk::front::FrontPtr;
 use crate::cursor::{GRANULE, room_of};
@@ -68,7 +68,9 @@ pub(super) fn prepare<E: RingEnv>(env: E, chunk: ChunkPtr, requested: bool) {
 /// being sparse.
 #[inline(never)]
 fn divide<E: RingEnv>(env: E, chunk: ChunkPtr, requested: bool) {
-    if requested || note_empty(env.heap()) {
+    census::check_size(env);
+    let is_sparse = env.heap().holes.sparse.get() != 0;
+    if is_sparse && (requested || note_empty(env.heap())) {
         chunk.divide::<E::Geometry>();
     }
 }
@@ -90,9 +92,9 @@ pub(super) fn take<E: RingEnv>(env: E) -> Option<ChunkPtr> {
 /// slow path calls this after a refusal, because chunks that are not due may have holes too.
 #[cold]
 pub(super) fn take_any<E: RingEnv>(env: E) -> Option<ChunkPtr> {
-    let kept = keep_chunks(&env);
+    let kept = keep_lists(&env);
     let list = env.heap().small_chunks();
-    let mut next = list.newest().filter(|_| kept.is_alone());
+    let mut next = list.newest().filter(|_| kept.is_some());
     for _ in 0..LOOKS_AFTER_REFUSAL {
         let Some(chunk) = next.filter(|_| !weakened!("refusals_search_no_chunk")) else { break };
         // SAFETY: the caller owns the heap (H1) and is alone (B4). The chunk is on the list (H5).
@@ -115,6 +117,9 @@ pub(super) fn take_any<E: RingEnv>(env: E) -> Option<ChunkPtr> {
 fn take_hole<E: RingEnv>(env: E) -> Option<ChunkPtr> {
     let chunk = reopen_front(env).or_else(|| take_listed(env))?;
     let sparse = &env.heap().holes.sparse;
+    if sparse.get() != 0 {
+        census::check_size(env);
+    }
     if sparse.get() != 0 {
         sparse.set((sparse.get() + 1).min(PATIENCE));
     }

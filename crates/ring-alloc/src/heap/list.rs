@@ -3,7 +3,7 @@
 
 use core::ptr::{self, NonNull};
 
-use ephemera_prim::biased::OwnerPass;
+use ephemera_prim::biased::{Company, OwnerPass};
 use ephemera_prim::unit_list::{UnitList, try_patiently};
 
 use super::evict::Evictions;
@@ -102,18 +102,38 @@ impl ChunkHeap {
 #[must_use = "other threads may evict chunks as soon as this is dropped"]
 pub(crate) struct KeptChunks<'h>(Option<OwnerPass<'h>>);
 
-impl KeptChunks<'_> {
-    /// Returns whether the owner may remove chunks and walk the lists of all chunks. Otherwise,
-    /// another thread may be evicting chunks that the owner does not use.
-    pub(super) fn is_alone(&self) -> bool {
-        self.0.as_ref().is_none_or(OwnerPass::is_alone)
+/// Keeps other threads from evicting chunks until the result is dropped. A thread that has already
+/// begun to evict chunks goes on. Only the owner of the heap may call this.
+pub(crate) fn keep_chunks<E: RingEnv>(env: &E) -> KeptChunks<'_> {
+    KeptChunks(env.evictions().map(Evictions::enter))
+}
+
+/// Lets the owner of the heap, the caller, remove chunks and walk the lists of all chunks until the
+/// result is dropped. Returns `None` if another thread is evicting chunks.
+pub(crate) fn keep_lists<E: RingEnv>(env: &E) -> Option<KeptChunks<'_>> {
+    let kept = keep_chunks(env);
+    match kept.0.as_ref().map_or(Company::Alone, OwnerPass::company) {
+        Company::Alone => Some(kept),
+        Company::Locked => None,
+        Company::LeftBehind => {
+            restore_lists(env, &kept);
+            Some(kept)
+        }
     }
 }
 
-/// Keeps other threads from evicting chunks until the result is dropped. Only the owner of the heap
-/// may call this.
-pub(crate) fn keep_chunks<E: RingEnv>(env: &E) -> KeptChunks<'_> {
-    KeptChunks(env.evictions().map(Evictions::enter))
+/// Restores the lists of all chunks in a forked child, to which the thread that evicted chunks does
+/// not belong. Then opens the lock.
+#[cold]
+fn restore_lists<E: RingEnv>(env: &E, kept: &KeptChunks<'_>) {
+    let heap = env.heap();
+    // SAFETY: the caller owns the heap (H1), and no thread of this process evicts chunks.
+    let [small, _] = heap.chunks.each_ref().map(|chunks| unsafe { chunks.restore() });
+    heap.small.set(small + env.evictions().map_or(0, Evictions::small));
+    heap.census.next.set(ptr::null_mut());
+    if let Some(pass) = &kept.0 {
+        pass.open();
+    }
 }
 
 /// Stores whether the owner, which is the caller, kept an empty chunk because of an eviction.
@@ -128,30 +148,42 @@ pub(crate) fn small_chunks<E: RingEnv>(env: E) -> usize {
     env.heap().small.get().wrapping_sub(env.evictions().map_or(0, Evictions::small))
 }
 
-/// Removes a chunk from the list of its class, before the chunk is freed. Returns `false`, with the
-/// chunk on the list, if a walker protects the chunk or another thread evicts chunks. `wait` says
-/// whether to wait for that thread first.
-pub(super) fn unlink<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wait: Wait) -> bool {
+/// The result of an attempt to remove a chunk from its list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Removal {
+    Done,
+    /// A walker protects the chunk, which stays on the list.
+    Protected,
+    /// Another thread evicts chunks, so the chunk stays on the list.
+    Postponed,
+}
+
+/// Removes a chunk from the list of its class, before the chunk is freed. `wait` says whether to
+/// wait for a thread that prevents this.
+pub(super) fn unlink<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wait: Wait) -> Removal {
     let heap = env.heap();
-    let remove = || {
-        let kept = keep_chunks(&env);
-        if !kept.is_alone() {
-            set_postponed(env, true);
+    let mut removal = Removal::Postponed;
+    let mut remove = || {
+        let kept = keep_lists(&env);
+        if kept.is_none() {
+            removal = Removal::Postponed;
             return false;
         }
         heap.move_census_past(chunk);
         // SAFETY: the caller owns the heap (H1), the chunk is on the list (H5), and no thread
         // evicts chunks (B4).
-        unsafe { heap.chunks[class.index()].remove(chunk.as_non_null()) }
+        let removed = unsafe { heap.chunks[class.index()].remove(chunk.as_non_null()) };
+        removal = if removed { Removal::Done } else { Removal::Protected };
+        removed
     };
-    let removed = match wait {
-        Wait::No => remove(),
-        Wait::Bounded => try_patiently(remove),
-    };
+    let removed = if wait == Wait::No { remove() } else { try_patiently(remove) };
     if removed && class == ChunkClass::Small {
         heap.small.sub(1);
     }
-    removed
+    if removal == Removal::Postponed {
+        set_postponed(env, true);
+    }
+    removal
 }
 
 /// Whether the owner, before it frees a chunk, waits for a thread that protects the chunk or evicts

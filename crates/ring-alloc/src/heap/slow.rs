@@ -8,7 +8,7 @@ use ephemera_prim::account::{Account, Limit, reserved};
 use ephemera_prim::raw;
 
 use super::front::set_front;
-use super::list::{Wait, set_postponed, unlink};
+use super::list::{Removal, Wait, set_postponed, unlink};
 use super::{ChunkHeap, RingEnv, census, chunk_behind, holes, rest};
 use crate::chunk::sections::Booking;
 use crate::chunk::{Chunk, ChunkPtr};
@@ -198,17 +198,24 @@ pub(super) fn ran_empty<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass) 
     free_empties_beyond(env, class, rest::kept(env, class), Wait::No);
 }
 
-/// Frees empty chunks of a class until `keep` are left. If a walker protects a chunk, or another
-/// thread evicts chunks, keeps that chunk instead of another one, or beyond `keep`. `wait` says
-/// whether to wait for these threads first.
+/// Frees empty chunks of a class until `keep` are left. If a walker protects a chunk, keeps that
+/// chunk instead of another one, or beyond `keep`. If another thread evicts chunks, keeps all
+/// chunks that are left. `wait` says whether to wait for these threads first.
 fn free_empties_beyond<E: RingEnv>(env: E, class: ChunkClass, keep: usize, wait: Wait) {
     let heap = env.heap();
     let (mut walked, mut aside) = (None, 0);
     while heap.empties_len(class) + aside > keep {
         let Some(chunk) = heap.pop_empty(class) else { break };
-        if !free_chunk(env, chunk, class, wait) {
-            chunk.below().set(walked.map_or(ptr::null_mut(), ChunkPtr::as_ptr));
-            (walked, aside) = (Some(chunk), aside + 1);
+        match free_chunk(env, chunk, class, wait) {
+            Removal::Done => {}
+            Removal::Protected => {
+                chunk.below().set(walked.map_or(ptr::null_mut(), ChunkPtr::as_ptr));
+                (walked, aside) = (Some(chunk), aside + 1);
+            }
+            Removal::Postponed => {
+                heap.push_empty(chunk, class);
+                break;
+            }
         }
     }
     while let Some(chunk) = walked {
@@ -219,17 +226,14 @@ fn free_empties_beyond<E: RingEnv>(env: E, class: ChunkClass, keep: usize, wait:
     }
 }
 
-/// Frees a popped empty chunk and returns `true`. Returns `false` if a walker protects the chunk,
-/// or if another thread evicts chunks. The chunk is then only on the list of all chunks, and the
-/// caller must push it again.
+/// Frees a popped empty chunk, if it can be removed from the list of all chunks. Otherwise, the
+/// chunk is only on that list, and the caller must push it again.
 #[cold]
 #[inline(never)]
-fn free_chunk<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wait: Wait) -> bool {
-    if class == ChunkClass::Small {
-        census::note_removed(env);
-    }
-    if !unlink(env, chunk, class, wait) {
-        return false;
+fn free_chunk<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wait: Wait) -> Removal {
+    let removal = unlink(env, chunk, class, wait);
+    if removal != Removal::Done {
+        return removal;
     }
     let layout = class.chunk_layout::<E::Geometry>();
     let memory = chunk.end_of_life();
@@ -237,7 +241,7 @@ fn free_chunk<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wait: Wait
     // `backing` with this layout.
     unsafe { raw::release(env.backing(), memory, layout) };
     env.account().release(layout.size());
-    true
+    removal
 }
 
 /// Books remote frees, ends the rest of chunks, and frees the empty chunks as [`free_empties`]

@@ -82,17 +82,9 @@ pub(super) fn purge_chunks<G: Geometry, H>(
     let weak = weakened!("ring_idle_owners_keep_chunks");
     let evicted = if weak { [false; PURGES] } else { heap.evict(evictions, &empty) };
     let mut units = 0;
-    for (chunk, evicted) in empty.into_iter().zip(evicted) {
-        let Some(chunk) = chunk else { break };
+    for (chunk, evicted) in empty.into_iter().flatten().zip(evicted) {
         units += usize::from(evicted || !chunk.is_purged());
         if evicted {
-            let layout = chunk.class().chunk_layout::<G>();
-            let memory = chunk.end_of_loan();
-            // SAFETY: none of the chunk's blocks is live, and the chunk was evicted and is lent to
-            // this thread, so no other thread uses it (B4). All chunks come from `Pages`, with this
-            // layout.
-            unsafe { raw::release(&Pages, memory, layout) };
-            account.release(layout.size());
             continue;
         }
         if !chunk.is_purged() {
@@ -100,10 +92,19 @@ pub(super) fn purge_chunks<G: Geometry, H>(
             // The chunks of all records come from `Pages`.
             unsafe { chunk.purge() };
         }
-        // SAFETY: `take` returned the chunk above, and it was not set aside there.
+        // SAFETY: `take` returned the chunk, and it was not set aside before.
         unsafe { lent.set_aside(chunk.as_non_null()) };
     }
     lent.put_back();
+    for (chunk, _) in empty.into_iter().flatten().zip(evicted).filter(|(_, evicted)| *evicted) {
+        let layout = chunk.class().chunk_layout::<G>();
+        let memory = chunk.end_of_loan();
+        // SAFETY: none of the chunk's blocks is live. The chunk was lent to this thread, evicted,
+        // and not put back, so no other thread uses it (B4). All chunks come from `Pages`, with
+        // this layout.
+        unsafe { raw::release(&Pages, memory, layout) };
+        account.release(layout.size());
+    }
     let ended = empties < PURGES && chunks < CHUNKS;
     Purged { units, more: units != 0 && !ended, ended }
 }

@@ -13,6 +13,10 @@ use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
 use ephemera_prim::account::Account;
 // This function serialises the tests, because they count the chunks of all threads.
+#[cfg(not(miri))]
+use ephemera_testkit::SplitMix;
+#[cfg(all(unix, not(miri)))]
+use ephemera_testkit::fork::holds_in_a_child;
 use ephemera_testkit::suite::take_turn;
 
 use super::record::IdleRings;
@@ -239,6 +243,61 @@ fn a_chunk_with_a_live_block_is_neither_evicted_nor_purged() {
         let right = |(number, value): &(usize, Value)| value.have(*number);
         assert!(kept.iter().all(right), "a live block changed");
     });
+    assert_eq!(OneRingAlloc.stats().bytes_held, 0);
+}
+
+/// Other threads evict most chunks of a sparse heap. Its owner then replaces random values of a
+/// small set.
+#[test]
+#[cfg(not(miri))]
+fn a_heap_stops_dividing_chunks_after_most_of_them_were_evicted() {
+    take_turn();
+    let (asleep, awake) = (Barrier::new(2), Barrier::new(2));
+    let (send, values) = sync_channel::<Vec<Value>>(1);
+    let divided = thread::scope(|threads| {
+        let owner = threads.spawn(|| {
+            send.send(sparse()).expect("the test receives");
+            asleep.wait();
+            awake.wait();
+            let mut set: std::vec::Vec<_> = (0..150).map(value).collect();
+            let mut rng = SplitMix::new(1);
+            let mut replace = |number| {
+                let victim = rng.below(150);
+                set[victim] = value(number);
+                This.heap().divided_front().is_some()
+            };
+            (0..10_000).for_each(|number| drop(replace(number)));
+            (0..10_000).filter(|&number| replace(number)).count()
+        });
+        asleep.wait();
+        drop(values.recv().expect("the owner sends"));
+        let right = std::panic::catch_unwind(|| look_until_left(20));
+        awake.wait();
+        right.expect("most chunks are evicted");
+        owner.join().expect("no panic")
+    });
+    assert_eq!(divided, 0, "the heap is still sparse");
+    assert_eq!(OneRingAlloc.stats().bytes_held, 0);
+}
+
+/// At the fork, another thread of the parent was evicting chunks of the forking thread.
+#[test]
+#[cfg(all(unix, not(miri)))]
+fn a_forked_child_frees_its_chunks_although_the_lock_was_left_behind() {
+    take_turn();
+    let values: Vec<_> = (0..VALUES).map(value).collect();
+    let evictions = This.evictions().expect("other threads evict chunks of this heap");
+    // The kernel may refuse the fence.
+    let guard = evictions.try_lock();
+    let right = holds_in_a_child(|| {
+        drop(values);
+        let few = OneRingAlloc.stats().chunks() < 10;
+        OneRingAlloc.clean_local();
+        few && OneRingAlloc.stats().chunks() == 0
+    });
+    drop(guard);
+    assert!(right, "chunks stay in the child");
+    OneRingAlloc.clean_local();
     assert_eq!(OneRingAlloc.stats().bytes_held, 0);
 }
 

@@ -350,3 +350,27 @@ fn loom_chunk_is_evicted_right_after_its_owner_replaced_the_front() {
         model.nothing_is_held();
     });
 }
+
+/// Statistics walk over the chunks, while another thread evicts one of them and the owner frees
+/// another one.
+#[test]
+fn loom_chunk_is_evicted_beside_a_walk() {
+    check(|| {
+        let model = Model::new();
+        let thread = Thread::start(&model);
+        let [first, second] = [(); 2].map(|()| thread.allocate());
+        let [third, fourth] = [(); 2].map(|()| thread.allocate());
+        let front = thread.allocate();
+        thread.free(first);
+        thread.free(third);
+        let evicts = thread.free_and_purge(&model, second);
+        let there = model.clone();
+        let walks = thread::spawn(move || stats(ModelRealm(&there.0)));
+        thread.free(fourth);
+        evicts.join().unwrap();
+        walks.join().unwrap();
+        thread.free(front);
+        thread.exit();
+        model.nothing_is_held();
+    });
+}
