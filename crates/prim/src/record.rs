@@ -148,8 +148,8 @@ impl<'r, S> Lease<'r, S> {
     /// A thread that pushes to a held record leaves the inbox to the holder, so the holder must
     /// check the inboxes once more after the release. If the lease is merely dropped, units may
     /// stay in the inboxes. `has_mail` returns whether any inbox of the record holds a unit, or
-    /// whether the record has other work that a thread which has ended left to the holder. `drain`
-    /// empties all inboxes, while this thread holds the lease.
+    /// another thread has left other work to the holder. `drain` does this work and empties all
+    /// inboxes, while this thread holds the lease.
     ///
     /// Returns when the inboxes are empty, or when another thread holds the lease and drains them
     /// at its own release. The number of rounds is bounded: each further round drains a push that

@@ -259,14 +259,16 @@ fn a_heap_stops_dividing_chunks_after_most_of_them_were_evicted() {
             send.send(sparse()).expect("the test receives");
             asleep.wait();
             awake.wait();
-            let mut set: std::vec::Vec<_> = (0..150).map(value).collect();
+            let mut set: Vec<_> = (0..150).map(value).collect();
             let mut rng = SplitMix::new(1);
             let mut replace = |number| {
                 let victim = rng.below(150);
                 set[victim] = value(number);
                 This.heap().divided_front().is_some()
             };
-            (0..10_000).for_each(|number| drop(replace(number)));
+            for number in 0..10_000 {
+                let _ = replace(number);
+            }
             (0..10_000).filter(|&number| replace(number)).count()
         });
         asleep.wait();
