@@ -68,9 +68,7 @@ pub(super) fn prepare<E: RingEnv>(env: E, chunk: ChunkPtr, requested: bool) {
 /// being sparse.
 #[inline(never)]
 fn divide<E: RingEnv>(env: E, chunk: ChunkPtr, requested: bool) {
-    census::check_size(env);
-    let is_sparse = env.heap().holes.sparse.get() != 0;
-    if is_sparse && (requested || note_empty(env.heap())) {
+    if requested || note_empty(env.heap()) {
         chunk.divide::<E::Geometry>();
     }
 }
