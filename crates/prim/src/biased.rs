@@ -31,8 +31,8 @@ use crate::word::OwnerUsize;
 // ORDERING: Acquire. Pairs with the Release in `BiasedGuard::drop`: the owner sees what the other
 // thread changed.
 ordering!(alone_order = Acquire, Relaxed if "alone_relaxed");
-// ORDERING: Release. Pairs with the Acquire in `OwnerPass::company` and `BiasedLock::try_lock`.
-// Publishes: the changes to the protected words.
+// ORDERING: Release. Pairs with the Acquire in `OwnerPass::company`, and with the heavy fence in
+// `BiasedLock::try_lock`. Publishes: the changes to the protected words.
 ordering!(unlock_order = Release, Relaxed if "biased_unlock_relaxed");
 
 /// The word of an open lock.
@@ -47,7 +47,8 @@ pub struct BiasedLock {
     locked: AtomicUsize,
 }
 
-/// The pass of the owner. While it exists, no other thread obtains the lock.
+/// The pass of the owner. While it exists, a thread that starts to lock gives up. A thread that
+/// started before may still obtain the lock, which [`OwnerPass::company`] reports.
 #[derive(Debug)]
 #[must_use = "the owner leaves as soon as this is dropped"]
 pub struct OwnerPass<'l>(&'l BiasedLock);
@@ -91,7 +92,8 @@ impl BiasedLock {
     /// Locks, unless the owner is inside, another thread has the lock, or the kernel refuses the
     /// fence. Any thread may call this.
     pub fn try_lock(&self) -> Option<BiasedGuard<'_>> {
-        // Relaxed: because of the heavy fence below, this thread sees what the last one changed.
+        // Relaxed: because of the heavy fence below, this thread sees what the thread that last had
+        // the lock changed.
         let locked = generation().wrapping_add(1);
         self.locked.compare_exchange(OPEN, locked, Ordering::Relaxed, Ordering::Relaxed).ok()?;
         let guard = BiasedGuard(self);
@@ -104,7 +106,7 @@ impl BiasedLock {
 }
 
 impl OwnerPass<'_> {
-    /// Returns whether another thread has the lock.
+    /// Returns whether the owner is alone, and otherwise which thread may have the lock.
     pub fn company(&self) -> Company {
         // ORDERING: light fence. Pairs with the heavy one in `BiasedLock::try_lock`.
         barrier::light();

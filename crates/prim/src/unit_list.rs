@@ -42,11 +42,11 @@ use crate::word::OwnerPtr;
 /// walk followed it, and gives up after the last retry.
 const RETRIES: usize = if cfg!(ephemera_loom) { 2 } else { 1_000 };
 
-/// The number of tries that [`UnitList::remove_patiently`] makes without sleeping. In total, the
+/// The number of tries that [`try_patiently`] makes without sleeping. In total, the
 /// pauses after these tries take as long as a thousand spin hints.
 const TRIES: usize = if cfg!(ephemera_loom) { 2 } else { 21 };
 
-/// The number of further tries of [`UnitList::remove_patiently`]. The thread sleeps for [`NAP`]
+/// The number of further tries of [`try_patiently`]. The thread sleeps for [`NAP`]
 /// before each of them, because the walker may be waiting for a processor.
 #[cfg(feature = "std")]
 const NAPS: usize = if cfg!(ephemera_loom) { 0 } else { 200 };
@@ -120,7 +120,7 @@ impl<U: Listed> UnitList<U> {
     /// leaves the unit on the list and returns `false`. Never waits.
     ///
     /// # Safety
-    /// The caller owns the list, and `unit` is on it.
+    /// The caller owns the list, no thread evicts units, and `unit` is on the list.
     pub unsafe fn remove(&self, unit: NonNull<U>) -> bool {
         // SAFETY: units on the list are live.
         let next = unsafe { link_of(unit, U::NEXT) }.get();
@@ -139,8 +139,8 @@ impl<U: Listed> UnitList<U> {
         // of the parent left behind have no effect.
         let walked = walked && self.gate.is_shut();
         if walked && !weakened!("remove_beside_a_walk") {
-            // SAFETY: the neighbours and the unit are live: only the caller, which owns the list,
-            // frees its units.
+            // SAFETY: the caller owns the list and no thread evicts units, so nothing has freed the
+            // unit or its neighbours.
             unsafe { self.join(prev, unit.as_ptr(), next, unit.as_ptr()) };
             return false;
         }
@@ -154,7 +154,7 @@ impl<U: Listed> UnitList<U> {
     /// long only if the walker was preempted.
     ///
     /// # Safety
-    /// The caller owns the list, and `unit` is on it.
+    /// The caller owns the list, no thread evicts units, and `unit` is on the list.
     pub unsafe fn remove_patiently(&self, unit: NonNull<U>) -> bool {
         // SAFETY: the caller owns the list, and a unit that was not removed is still on it.
         try_patiently(|| unsafe { self.remove(unit) })
@@ -225,8 +225,9 @@ impl<U: Listed> UnitList<U> {
     /// Prepares to evict units. Returns `None` if a thread walks the list.
     ///
     /// # Safety
-    /// Until the result is dropped, the owner calls no method but [`UnitList::add`], and no other
-    /// thread calls this method.
+    /// Until the result is dropped, the owner removes no unit and follows no link: of the methods
+    /// for the owner, it calls only [`UnitList::add`] and [`UnitList::newest`]. No other thread
+    /// calls this method in this time.
     pub unsafe fn evict(&self) -> Option<Evictor<'_, U>> {
         Some(Evictor { list: self, _pass: self.gate.try_enter()? })
     }
@@ -272,8 +273,8 @@ impl<U: Listed> UnitList<U> {
     /// Returns the unit that [`UnitList::for_each`] visits after `unit`.
     ///
     /// # Safety
-    /// The caller owns the list and no thread evicts units, or the caller does. `unit` is on the
-    /// list.
+    /// Either the caller owns the list and no thread evicts units, or the caller itself evicts
+    /// units. `unit` is on the list.
     pub unsafe fn after(&self, unit: NonNull<U>) -> Option<NonNull<U>> {
         // SAFETY: units on the list are live.
         NonNull::new(unsafe { link_of(unit, U::NEXT) }.get())
@@ -284,7 +285,7 @@ impl<U: Listed> UnitList<U> {
 #[derive(Debug)]
 pub struct Evictor<'l, U> {
     list: &'l UnitList<U>,
-    /// Keeps walkers out, which expect that only the owner changes the links.
+    /// Keeps walkers out, because [`Evictor::remove`] does not check their hazard pointers.
     _pass: Pass<'l>,
 }
 
@@ -293,8 +294,8 @@ impl<U: Listed> Evictor<'_, U> {
     /// leaves it on the list and returns `false`.
     ///
     /// # Safety
-    /// `unit` is on the list. This thread has seen a store that the owner published after it added
-    /// the unit.
+    /// `unit` is on the list. The owner published a store after it had added `unit`, and this
+    /// thread has observed that store.
     pub unsafe fn remove(&self, unit: NonNull<U>) -> bool {
         // The owner may add a unit at the same time, and then writes the back link of the newest
         // one. `observe` makes the back link of any other unit visible.

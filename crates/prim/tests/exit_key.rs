@@ -1,4 +1,4 @@
-//! Tests that threads run their exit hooks by a key of the operating system after the process has
+//! Tests that exit hooks run from the destructor of a thread-specific key after the program has
 //! called `end_threads_by_key`. The call affects the whole process, so this test is in its own
 //! program.
 #![cfg(all(feature = "std", target_os = "linux", target_env = "gnu", not(any(miri, ephemera_loom))))]

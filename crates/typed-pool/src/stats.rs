@@ -45,9 +45,9 @@ pub struct Stats {
     pub slots: usize,
     /// The number of live slots, except for those in `unsettled_slots`.
     pub slots_live: usize,
-    /// The number of slots of other running threads that may be live or free, because only the
-    /// owning thread knows: all slots of its fronts, and one slot for each of its heaps that may
-    /// keep a freed slot.
+    /// The number of slots for which only another running thread knows whether they are live: all
+    /// slots of the fronts of that thread, and one slot for each of its heaps that may keep a freed
+    /// slot.
     pub unsettled_slots: usize,
     /// The number of live blocks whose size or alignment is too large for a unit, and which
     /// therefore come directly from the backing allocator.

@@ -48,8 +48,9 @@ fn wrong(class: ContenderClass, check: &Checked, reference: Option<&Checked>) ->
     {
         return Some(format!("{} allocations requested, {} counted", asked, check.tally.allocs));
     }
-    // In these two classes, every item is freed through the contender. In the other two, the heap
-    // frees a buffer that a ring refused, and an arena frees all nodes of a tree at once.
+    // In the classes `Blocks` and `Objects`, every item is freed through the contender. In
+    // `Buffers`, a buffer that a ring refused comes from the heap and returns to it. In `Nodes`, an
+    // arena frees all nodes of a tree at once.
     if let Some(reference) = reference
         && matches!(class, ContenderClass::Blocks | ContenderClass::Objects)
         && (check.tally.frees, check.tally.resizes) != (reference.tally.frees, reference.tally.resizes)

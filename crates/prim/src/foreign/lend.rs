@@ -1,5 +1,5 @@
 //! Lends units: a thread, usually not the holder, *borrows* all units of an inbox. It takes the
-//! units out, examines them, and puts them back.
+//! units out, examines them, and puts them back or frees them.
 //!
 //! While a unit is lent, its foreign word is not zero and no thread can book the unit. So only the
 //! borrowing thread can free it (F3), however long the loan takes. During the loan, the owner does
@@ -14,14 +14,14 @@ use crate::sync::{Ordering, fence, push};
 // sees all accesses to the blocks that the word counts, by the threads that freed them.
 ordering!(count_order = Acquire, Relaxed if "observe_word_relaxed");
 
-/// All units that a thread borrowed from an inbox, and that it must put back.
+/// All units that a thread borrowed from an inbox, and that it must put back or free.
 #[derive(Debug)]
 #[must_use = "lent units that are not put back are lost"]
 pub struct LentUnits<'i, U> {
-    /// The first of the units that the thread has not looked at yet, or null.
+    /// The first of the units that the thread has not taken yet, or null.
     rest: *mut U,
-    /// The first and the last of the units that the thread has looked at, or `None` if it has
-    /// looked at none.
+    /// The first and the last of the units that the thread has set aside, or `None` if there are
+    /// none.
     seen: Option<(NonNull<U>, NonNull<U>)>,
     /// The inbox that receives the units of `rest`.
     inbox: &'i Inbox<U>,
@@ -61,9 +61,9 @@ impl<U: ForeignHeader> LentUnits<'_, U> {
         Some(unit)
     }
 
-    /// Takes the next unit off `rest`. Returns `None` if `rest` is empty. The unit stays live until
-    /// the caller passes it to [`LentUnits::set_aside`], and is lost if the caller neither does so
-    /// nor frees the unit.
+    /// Returns the next unit, or `None` after the last. The caller must pass the unit to
+    /// [`LentUnits::set_aside`] or free it; otherwise it is lost. No other thread frees the unit
+    /// before it is put back.
     pub fn take(&mut self) -> Option<NonNull<U>> {
         let unit = NonNull::new(self.rest)?;
         // SAFETY: the unit is on this list, so it is lent and live (F3).
@@ -76,15 +76,15 @@ impl<U: ForeignHeader> LentUnits<'_, U> {
     /// Adds a unit to `seen`.
     ///
     /// # Safety
-    /// [`LentUnits::take`] returned the unit, which the caller has not passed to this method
-    /// before.
+    /// [`LentUnits::take`] of this value returned the unit. The caller has neither freed it nor
+    /// passed it to this method before.
     pub unsafe fn set_aside(&mut self, unit: NonNull<U>) {
         let first = match self.seen {
             None => unit,
             Some((first, last)) => {
                 // SAFETY: the unit is on `seen`, so it is lent and live (F3).
                 let foreign = unsafe { foreign_of(last) };
-                // The link is right already unless the caller kept a unit between the two.
+                // The link already leads to `unit` if the caller took `unit` right after `last`.
                 if foreign.link.load(Ordering::Relaxed) != unit.as_ptr() {
                     foreign.linked.write();
                     foreign.link.store(unit.as_ptr(), Ordering::Relaxed);

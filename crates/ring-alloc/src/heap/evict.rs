@@ -1,6 +1,6 @@
-//! The lock for threads that *evict* chunks of an idle owner: they remove empty chunks from the
-//! lists of all chunks, and then free them. The lock keeps the owner from removing chunks, and from
-//! walking the lists, at the same time (B4).
+//! The lock for threads that *evict* chunks of an idle owner: they remove chunks without live
+//! blocks from the lists of all chunks, and then free them. While a thread has the lock, the owner
+//! neither removes chunks nor follows the links of these lists (B4).
 
 use ephemera_prim::biased::{BiasedGuard, BiasedLock, OwnerPass};
 use ephemera_prim::sync::{AtomicBool, AtomicUsize, Ordering};
@@ -50,7 +50,7 @@ impl Evictions {
 
     /// Stores whether the owner, which is the caller, kept an empty chunk because of an eviction.
     pub(super) fn set_postponed(&self, postponed: bool) {
-        // The heaps of NOWHERE and GONE are never written (H6), and never postpone a free.
+        // Do not store an unchanged value: the heaps of NOWHERE and GONE are never written (H6).
         if self.postponed.load(Ordering::Relaxed) != postponed {
             self.postponed.store(postponed, Ordering::Relaxed);
         }

@@ -31,7 +31,7 @@ impl ChunkHeap {
     /// next one. Only the owner may call this method while it is alone, or a thread with the lock.
     fn move_census_past(&self, chunk: ChunkPtr) {
         if self.census.next.get() == chunk.as_ptr() && !weakened!("census_keeps_a_freed_chunk") {
-            // SAFETY: the chunk is on the list (H5), and no other thread changes the list (B4).
+            // SAFETY: the chunk is on the list (H5), and no other thread removes chunks (B4).
             let next = unsafe { self.small_chunks().after(chunk.as_non_null()) };
             self.census.next.set(next.map_or(ptr::null_mut(), NonNull::as_ptr));
         }
@@ -60,8 +60,9 @@ impl ChunkHeap {
             let class = chunk.class();
             let Some(evictor) = &evictors[class.index()] else { return false };
             self.move_census_past(chunk);
-            // SAFETY: the chunk is lent, so it is on the list (H5). This thread has seen the front
-            // that replaced the chunk, which the owner published after it added the chunk.
+            // SAFETY: the chunk is lent, so it is on the list (H5). The owner added the chunk
+            // before it published the front that replaced the chunk, and this thread has seen that
+            // front.
             let evicted = unsafe { evictor.remove(chunk.as_non_null()) };
             if evicted && class == ChunkClass::Small {
                 evictions.note_small();

@@ -273,10 +273,11 @@ pub(crate) fn free_empties<E: RingEnv>(env: E) {
 
 /// Books `given`, the foreign word of a chunk that came out of the inbox. Returns `false` if the
 /// chunk ran empty: this function has then rewound it, divided it again or freed it. Otherwise,
-/// returns `true`.
+/// returns `true`. The caller may use the chunk afterwards only if it keeps other threads from
+/// evicting chunks ([`keep_chunks`](super::list::keep_chunks)).
 pub(crate) fn book_foreign<E: RingEnv>(env: E, chunk: ChunkPtr, given: u64) -> bool {
-    // Once its frees are booked, another thread may evict an undivided chunk that has live blocks
-    // now, so look at the chunk before that.
+    // Read this before the frees are booked. After that, another thread may free the last blocks of
+    // an undivided chunk, and evict the chunk.
     let is_divided = chunk.is_divided();
     if !chunk.book_word(given) {
         if is_divided {

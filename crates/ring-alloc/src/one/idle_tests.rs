@@ -12,11 +12,11 @@ use std::thread;
 use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
 use ephemera_prim::account::Account;
-// This function serialises the tests, because they count the chunks of all threads.
 #[cfg(not(miri))]
 use ephemera_testkit::SplitMix;
 #[cfg(all(unix, not(miri)))]
 use ephemera_testkit::fork::holds_in_a_child;
+// `take_turn` serialises the tests, because they count the chunks of all threads.
 use ephemera_testkit::suite::take_turn;
 
 use super::record::IdleRings;

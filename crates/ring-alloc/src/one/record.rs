@@ -222,8 +222,8 @@ impl<R: Realm> RecordOwner<'_, R> {
         // and its inbox stays empty (H6).
         let taken = unsafe { self.record.data().mail.take() };
         for (chunk, word) in taken {
-            // SAFETY: a chunk is not freed before its remote frees are booked (F3), so it satisfies
-            // C1.
+            // SAFETY: this thread has dequeued the chunk, so the chunk is not lent, and is not
+            // freed before its remote frees are booked (F3). It therefore satisfies C1.
             let chunk = unsafe { ChunkPtr::new(chunk) };
             if heap::slow::book_foreign(self, chunk, word) {
                 left(chunk);

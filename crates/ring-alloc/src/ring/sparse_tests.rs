@@ -140,7 +140,7 @@ fn tail_of_a_block_that_shrank_counts_as_freed() {
         blocks.push(ring.allocate(old).expect("no limit").cast::<u8>());
     }
     let before = ring.stats().small.chunks;
-    // The first block keeps the chunk.
+    // The first block stays live and pins the chunk.
     for block in blocks.drain(1..) {
         // SAFETY: the block was allocated above with the layout `old`.
         let shrunk = unsafe { ring.shrink(block, old, new) }.expect("it stays in place");

@@ -297,7 +297,8 @@ pub(crate) unsafe trait PoolEnv: Copy {
     /// heap and is neither abandoned nor counted, and the heap is not open to guests.
     fn frees_to(&self, unit: UnitPtr) -> bool;
     /// Whether frees may select their list without a branch ([`selection`]). The frees of a
-    /// `TypedPool` always branch, because only those to other units than the front count.
+    /// `TypedPool` always branch, because only a free to a unit other than the front changes the
+    /// number of live slots outside the front ([`Self::sub_live`]).
     const MAY_SELECT: bool = false;
     /// Returns whether the heap's frees select.
     #[inline]

@@ -8,10 +8,11 @@
 //! All heaps of a record branch, or all select, because the first comparison of a free would be
 //! unpredictable in a mixture. A record starts a *trial* of selecting after a number of events. An
 //! *event* is a local free that lowers the `until` of a unit to zero, or an inspection. While the
-//! record selects, its heaps count the frees to their lists, that is, those to their fronts and
-//! those of guests. After [`LISTED_FREES`] of them, a heap inspects the unit of the last one as a
-//! sample. An event describes the frees before it by [`RecentFrees`]. If the frees before
-//! most events were predictable, the record branches again, and waits longer for its next trial.
+//! record selects, each of its heaps counts the frees that push to the heap's own list: those of
+//! slots in the front, and those that add a guest. After [`LISTED_FREES`] such frees, the heap
+//! inspects the unit of the slot that was freed last. An event describes the frees before it by
+//! [`RecentFrees`]. If the frees before most events were predictable, the record branches again,
+//! and waits longer for its next trial.
 
 use core::cell::Cell;
 

@@ -11,7 +11,7 @@ const DEPTH: usize = 256;
 /// A parse error: its offset and its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ParseError {
-    /// The offset at which the parser expected another text.
+    /// The offset of the error in the document, in bytes.
     pub(crate) at: usize,
     /// A description of the text that the parser expected.
     pub(crate) expected: &'static str,
