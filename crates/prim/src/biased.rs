@@ -31,7 +31,7 @@ use crate::word::OwnerUsize;
 // ORDERING: Acquire. Pairs with the Release in `BiasedGuard::drop`: the owner sees what the other
 // thread changed.
 ordering!(alone_order = Acquire, Relaxed if "alone_relaxed");
-// ORDERING: Release. Pairs with the Acquire in `OwnerPass::company`, and with the heavy fence in
+// ORDERING: Release. Pairs with the Acquire in `OwnerPass::state`, and with the heavy fence in
 // `BiasedLock::try_lock`. Publishes: the changes to the protected words.
 ordering!(unlock_order = Release, Relaxed if "biased_unlock_relaxed");
 
@@ -48,14 +48,14 @@ pub struct BiasedLock {
 }
 
 /// The pass of the owner. While it exists, a thread that starts to lock gives up. A thread that
-/// started before may still obtain the lock, which [`OwnerPass::company`] reports.
+/// started before may still obtain the lock, which [`OwnerPass::state`] reports.
 #[derive(Debug)]
 #[must_use = "the owner leaves as soon as this is dropped"]
 pub struct OwnerPass<'l>(&'l BiasedLock);
 
-/// What the owner finds inside.
+/// The state of the lock, as the owner sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Company {
+pub enum LockState {
     /// The owner is alone: it may use the protected words until it leaves.
     Alone,
     /// Another thread may be using the protected words.
@@ -98,7 +98,7 @@ impl BiasedLock {
         self.locked.compare_exchange(OPEN, locked, Ordering::Relaxed, Ordering::Relaxed).ok()?;
         let guard = BiasedGuard(self);
         // ORDERING: heavy fence. Pairs with the Release in `BiasedGuard::drop`, and with the light
-        // fence in `OwnerPass::company`: either this thread sees that the owner is inside, or the
+        // fence in `OwnerPass::state`: either this thread sees that the owner is inside, or the
         // owner sees that another thread has locked. `observe` pairs with `OwnerPass::drop`: this
         // thread sees what the owner wrote inside.
         (barrier::heavy() && self.inside.observe() == 0).then_some(guard)
@@ -107,21 +107,22 @@ impl BiasedLock {
 
 impl OwnerPass<'_> {
     /// Returns whether the owner is alone, and otherwise which thread may have the lock.
-    pub fn company(&self) -> Company {
+    pub fn state(&self) -> LockState {
         // ORDERING: light fence. Pairs with the heavy one in `BiasedLock::try_lock`.
         barrier::light();
         // ORDERING: `alone_order`. Pairs with `BiasedGuard::drop`.
         match self.0.locked.load(alone_order()) {
-            OPEN => Company::Alone,
-            _ if weakened!("owner_is_always_alone") => Company::Alone,
-            locked if locked == generation().wrapping_add(1) => Company::Locked,
-            _ if weakened!("lock_stays_left_behind") => Company::Locked,
-            _ => Company::LeftBehind,
+            OPEN => LockState::Alone,
+            _ if weakened!("owner_is_always_alone") => LockState::Alone,
+            locked if locked == generation().wrapping_add(1) => LockState::Locked,
+            _ if weakened!("lock_stays_left_behind") => LockState::Locked,
+            _ => LockState::LeftBehind,
         }
     }
 
     /// Opens a lock that was left behind, after the owner has repaired the protected words.
     pub fn open(&self) {
+        // Relaxed: the owner is still inside, and its drop of the pass publishes the repair.
         self.0.locked.store(OPEN, Ordering::Relaxed);
     }
 }
@@ -134,7 +135,7 @@ impl Drop for OwnerPass<'_> {
 
 impl Drop for BiasedGuard<'_> {
     fn drop(&mut self) {
-        // ORDERING: `unlock_order`. Pairs with `OwnerPass::company` and `BiasedLock::try_lock`.
+        // ORDERING: `unlock_order`. Pairs with `OwnerPass::state` and `BiasedLock::try_lock`.
         self.0.locked.store(OPEN, unlock_order());
     }
 }
@@ -143,26 +144,26 @@ impl Drop for BiasedGuard<'_> {
 mod tests {
     use core::cell::UnsafeCell;
 
-    use super::{BiasedLock, Company};
+    use super::{BiasedLock, LockState};
 
     #[test]
     fn owner_and_another_thread_keep_each_other_out() {
         let lock = BiasedLock::new();
         let outer = lock.enter();
         drop(lock.enter());
-        assert!(outer.company() == Company::Alone && lock.try_lock().is_none(), "the owner is still inside");
+        assert!(outer.state() == LockState::Alone && lock.try_lock().is_none(), "the owner is still inside");
         drop(outer);
         // A kernel may refuse the fence.
         if let Some(guard) = lock.try_lock() {
-            assert!(lock.enter().company() == Company::Locked && lock.try_lock().is_none());
+            assert!(lock.enter().state() == LockState::Locked && lock.try_lock().is_none());
             drop(guard);
         }
         // A thread of another generation had the lock.
         lock.locked.store(usize::MAX, core::sync::atomic::Ordering::Relaxed);
         let pass = lock.enter();
-        assert!(pass.company() == Company::LeftBehind && lock.try_lock().is_none());
+        assert!(pass.state() == LockState::LeftBehind && lock.try_lock().is_none());
         pass.open();
-        assert_eq!(pass.company(), Company::Alone);
+        assert_eq!(pass.state(), LockState::Alone);
     }
 
     #[test]
@@ -182,7 +183,7 @@ mod tests {
             });
             let alone = |_: &usize| {
                 let pass = shared.0.enter();
-                let is_alone = pass.company() == Company::Alone;
+                let is_alone = pass.state() == LockState::Alone;
                 if is_alone {
                     count();
                 }

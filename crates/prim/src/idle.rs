@@ -88,7 +88,7 @@ pub enum IdleBy {
 /// The result of one look at a heap.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Purged {
-    /// The number of units that the look purged.
+    /// The number of units that the look purged or freed.
     pub units: usize,
     /// Whether the heap probably has more units to purge, so that the next look need not wait for
     /// the next clock tick.

@@ -42,12 +42,12 @@ use crate::word::OwnerPtr;
 /// walk followed it, and gives up after the last retry.
 const RETRIES: usize = if cfg!(ephemera_loom) { 2 } else { 1_000 };
 
-/// The number of tries that [`try_patiently`] makes without sleeping. In total, the
-/// pauses after these tries take as long as a thousand spin hints.
+/// The number of tries that [`try_patiently`] makes without sleeping. In total, the pauses after
+/// these tries take as long as a thousand spin hints.
 const TRIES: usize = if cfg!(ephemera_loom) { 2 } else { 21 };
 
-/// The number of further tries of [`try_patiently`]. The thread sleeps for [`NAP`]
-/// before each of them, because the walker may be waiting for a processor.
+/// The number of further tries of [`try_patiently`]. The thread sleeps for [`NAP`] before each of
+/// them, because the thread that it waits for may itself be waiting for a processor.
 #[cfg(feature = "std")]
 const NAPS: usize = if cfg!(ephemera_loom) { 0 } else { 200 };
 
@@ -229,7 +229,9 @@ impl<U: Listed> UnitList<U> {
     /// for the owner, it calls only [`UnitList::add`] and [`UnitList::newest`]. No other thread
     /// calls this method in this time.
     pub unsafe fn evict(&self) -> Option<Evictor<'_, U>> {
-        Some(Evictor { list: self, _pass: self.gate.try_enter()? })
+        let pass = self.gate.try_enter();
+        let unguarded = weakened!("evict_beside_a_walk");
+        (pass.is_some() || unguarded).then_some(Evictor { list: self, _pass: pass })
     }
 
     /// Calls `visit` for every unit. `visit` must not remove any unit.
@@ -245,9 +247,9 @@ impl<U: Listed> UnitList<U> {
         }
     }
 
-    /// Restores all back links, and returns the number of units. In a forked child, a thread of the
-    /// parent that evicted units may have removed a unit from the links but not from the back
-    /// links.
+    /// Restores all back links in a walk over the list, and returns the number of units. In a
+    /// forked child, a thread of the parent that evicted units may have removed a unit from the
+    /// links but not from the back links.
     ///
     /// # Safety
     /// The caller owns the list, and no thread evicts units.
@@ -286,7 +288,7 @@ impl<U: Listed> UnitList<U> {
 pub struct Evictor<'l, U> {
     list: &'l UnitList<U>,
     /// Keeps walkers out, because [`Evictor::remove`] does not check their hazard pointers.
-    _pass: Pass<'l>,
+    _pass: Option<Pass<'l>>,
 }
 
 impl<U: Listed> Evictor<'_, U> {
@@ -314,8 +316,8 @@ impl<U: Listed> Evictor<'_, U> {
     }
 }
 
-/// Calls `remove` until it returns `true`, for a bounded time as in
-/// [`UnitList::remove_patiently`]. Returns whether it did.
+/// Calls `remove` until it returns `true`, for about 20 ms at most, or for a thousand spin hints
+/// without the feature `std`. Returns `false` if every call returned `false`.
 pub fn try_patiently(mut remove: impl FnMut() -> bool) -> bool {
     let backoff = Backoff::new();
     for _ in 0..TRIES {

@@ -5,7 +5,7 @@
 //! * `front`: allocation from a chunk that is a heap's front.
 //! * `sections`: the reuse of memory between live blocks.
 //! * `counts`, `remote`: the numbers of freed bytes of the sections.
-//! * `purge`: the return of a chunk's pages by another thread than its owner.
+//! * `purge`: the purge of a chunk, or the end of its use, by a thread other than the owner.
 
 mod counts;
 pub(crate) mod front;

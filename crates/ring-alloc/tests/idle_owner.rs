@@ -140,5 +140,5 @@ fn memory_of_medium_blocks_leaves_after_another_thread_frees_it() {
 fn surviving_block_keeps_only_its_own_chunk() {
     // A chunk has 507 blocks, so about every second chunk has a block that survives.
     let some = |blocks: Vec<Block<8>>| blocks.into_iter().step_by(1_018).collect();
-    check::<8>(all, some, BURST / 2 + 2 * SLACK);
+    check::<8>(all, some, BURST / 2 + SLACK + 2 * MIB);
 }

@@ -1,6 +1,6 @@
-//! The fault that a check reports.
+//! The finding that a check reports.
 
-/// A fault in the text, with its file and line.
+/// A fault that a check found, with its file and line.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Finding {
     path: String,

@@ -6,7 +6,7 @@ use loom::thread;
 
 use super::explore;
 use super::memory::ModelArc;
-use crate::biased::{BiasedLock, Company};
+use crate::biased::{BiasedLock, LockState};
 
 struct Protected {
     lock: BiasedLock,
@@ -28,7 +28,7 @@ impl Protected {
     /// changes.
     fn enter(&self) -> u32 {
         let pass = self.lock.enter();
-        if pass.company() == Company::Alone { self.change() } else { 0 }
+        if pass.state() == LockState::Alone { self.change() } else { 0 }
     }
 
     /// Makes a change if this thread obtains the lock. Returns the number of changes.
@@ -43,14 +43,29 @@ impl Protected {
     }
 }
 
-#[test]
-fn loom_owner_that_is_alone_excludes_a_thread_with_the_lock() {
-    explore(|| {
+/// Lets another thread lock once while `owner` runs, which returns the number of its changes.
+fn lock_beside(owner: impl Fn(&Protected) -> u32 + Send + Sync + 'static) {
+    explore(move || {
         let protected = Protected::new();
         let theirs = protected.clone();
         let other = thread::spawn(move || theirs.get().lock());
-        let mine = protected.get().enter() + protected.get().enter();
+        let mine = owner(protected.get());
         protected.get().check(mine + other.join().unwrap());
+    });
+}
+
+#[test]
+fn loom_owner_that_is_alone_excludes_a_thread_with_the_lock() {
+    lock_beside(|protected| protected.enter() + protected.enter());
+}
+
+#[test]
+fn loom_owner_that_enters_twice_stays_inside_until_it_has_left_twice() {
+    lock_beside(|protected| {
+        let pass = protected.lock.enter();
+        let is_alone = pass.state() == LockState::Alone;
+        drop(protected.lock.enter());
+        if is_alone { protected.change() } else { 0 }
     });
 }
 
@@ -65,20 +80,5 @@ fn loom_biased_lock_has_one_holder_at_a_time() {
         let changes = others.into_iter().map(|other| other.join().unwrap()).sum();
         assert_ne!(changes, 0, "one of the two threads obtains the lock");
         protected.get().check(changes);
-    });
-}
-
-#[test]
-fn loom_owner_that_enters_twice_stays_inside_until_it_has_left_twice() {
-    explore(|| {
-        let protected = Protected::new();
-        let theirs = protected.clone();
-        let other = thread::spawn(move || theirs.get().lock());
-        let pass = protected.get().lock.enter();
-        let is_alone = pass.company() == Company::Alone;
-        drop(protected.get().lock.enter());
-        let mine = if is_alone { protected.get().change() } else { 0 };
-        drop(pass);
-        protected.get().check(mine + other.join().unwrap());
     });
 }

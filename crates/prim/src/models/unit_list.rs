@@ -8,7 +8,7 @@ use loom::thread;
 
 use super::explore_within;
 use super::memory::ModelArc;
-use crate::biased::{BiasedLock, Company};
+use crate::biased::{BiasedLock, LockState};
 use crate::unit_list::{Listed, UnitList};
 use crate::witness::Witness;
 use crate::word::OwnerPtr;
@@ -151,12 +151,12 @@ impl EvictedList {
     /// Frees a unit, as its owner, unless the owner is not alone.
     fn free(&self, unit: &ModelArc<ListedUnit>) {
         let pass = self.lock.enter();
-        if pass.company() == Company::Alone {
+        if pass.state() == LockState::Alone {
             free(&self.list, unit);
         }
     }
 
-    /// Evicts and frees units, as another thread than the owner. Returns for each unit whether it
+    /// Evicts and frees units, on a thread other than the owner. Returns for each unit whether it
     /// was evicted.
     fn evict<const N: usize>(&self, units: [&ModelArc<ListedUnit>; N]) -> [bool; N] {
         let Some(_guard) = self.lock.try_lock() else { return [false; N] };

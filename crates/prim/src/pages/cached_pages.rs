@@ -23,7 +23,8 @@ impl CachedPages {
     }
 }
 
-/// A thread's own cache of freed spans. It is always empty, because the heap has its own caches.
+/// A thread's own cache of freed spans in builds in which blocks come from the system's heap. It is
+/// always empty, because that heap has caches of its own.
 #[cfg(not(ephemera_pages))]
 #[derive(Debug)]
 pub struct NoSpanCache;

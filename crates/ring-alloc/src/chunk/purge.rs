@@ -1,6 +1,6 @@
-//! Purges or ends a chunk, on another thread than its owner. A purge returns the whole pages after
-//! the chunk's header to the operating system. The chunk counts as purged until its remote frees
-//! are booked.
+//! Purges a chunk, or ends the use of an evicted one, on a thread other than the owner. A purge
+//! returns the whole pages after the chunk's header to the operating system. The chunk counts as
+//! purged until its remote frees are booked.
 
 use core::ptr::NonNull;
 
@@ -16,8 +16,8 @@ impl ChunkPtr {
     ///
     /// The calling thread must have borrowed the chunk and then seen that the owner replaced it as
     /// the front (B2). `taken` is therefore exact. `back` and the foreign word only grow, so if
-    /// this thread reads an old value of either, a freed block counts as live and the chunk is not
-    /// purged.
+    /// this thread reads an old value of either, a freed block counts as live, and the chunk is
+    /// neither evicted nor purged.
     pub(crate) fn is_free_to_purge(self) -> bool {
         let word = self.foreign().observe();
         let back = self.back().observe();
@@ -78,8 +78,8 @@ impl ChunkPtr {
         {
             let (start, len) = (self.at(self.first()), self.whole().end.get() - self.first());
             // SAFETY: the range ends at the end of the chunk. The chunk is a live block of `Pages`,
-            // and no thread frees it while it is lent. No block is live (B1), so nothing needs
-            // these bytes, and the owner does not access them before it dequeues the chunk.
+            // and only this thread may free it while it is lent. No block is live (B1), so nothing
+            // needs these bytes, and the owner does not access them before it dequeues the chunk.
             unsafe { ephemera_prim::pages::purge_tail(start, len) };
         }
     }

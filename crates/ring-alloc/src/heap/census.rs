@@ -2,8 +2,9 @@
 //!
 //! A *census* is a pass over the small chunks of a heap. It counts the chunks with live blocks, and
 //! adds up their live bytes. At its end, a heap with enough such chunks becomes sparse if less than
-//! half of their bytes are live. It stops being sparse if more than three quarters are. The census
-//! examines [`STEP`] chunks after each request for a small chunk, so no request takes long.
+//! half of their bytes are live. It stops being sparse if more than three quarters are, and also if
+//! few small chunks are left when it takes a hole ([`check_size`]). The census examines [`STEP`]
+//! chunks after each request for a small chunk, so no request takes long.
 
 use core::ptr::{self, NonNull};
 

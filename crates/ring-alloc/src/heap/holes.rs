@@ -11,9 +11,9 @@
 //!   first --> the chunk that joined the list last <--> ... <--> chunk that may have holes
 //! ```
 //!
-//! A free in a divided chunk takes more instructions. A heap therefore stops dividing chunks once a
-//! census (see `census`) finds that it is no longer sparse, or once it has continued in empty
-//! chunks much more often than in holes.
+//! A free in a divided chunk takes more instructions. A heap therefore stops dividing chunks in
+//! three cases: a census (see `census`) finds that it is no longer sparse, it has continued in
+//! empty chunks much more often than in holes, or it has few small chunks when it takes a hole.
 
 use core::alloc::Layout;
 use core::ops::Range;
@@ -86,8 +86,9 @@ pub(super) fn take<E: RingEnv>(env: E) -> Option<ChunkPtr> {
     if holes.divided_front.get().is_null() && holes.first.get().is_null() { None } else { take_hole(env) }
 }
 
-/// Takes a hole, from the list or of one of the newest [`LOOKS_AFTER_REFUSAL`] small chunks. The
-/// slow path calls this after a refusal, because chunks that are not due may have holes too.
+/// Takes a hole, from the list or of one of the newest [`LOOKS_AFTER_REFUSAL`] small chunks. Takes
+/// one from the list only if another thread is evicting chunks. The slow path calls this after a
+/// refusal, because chunks that are not due may have holes too.
 #[cold]
 pub(super) fn take_any<E: RingEnv>(env: E) -> Option<ChunkPtr> {
     let kept = keep_lists(&env);

@@ -3,7 +3,7 @@
 
 use core::ptr::{self, NonNull};
 
-use ephemera_prim::biased::{Company, OwnerPass};
+use ephemera_prim::biased::{LockState, OwnerPass};
 use ephemera_prim::unit_list::{UnitList, try_patiently};
 
 use super::evict::Evictions;
@@ -28,7 +28,7 @@ impl ChunkHeap {
     }
 
     /// If the census continues at a chunk that is about to leave the list, lets it continue at the
-    /// next one. Only the owner may call this method while it is alone, or a thread with the lock.
+    /// next one. Only a thread with the lock may call this method, or the owner while it is alone.
     fn move_census_past(&self, chunk: ChunkPtr) {
         if self.census.next.get() == chunk.as_ptr() && !weakened!("census_keeps_a_freed_chunk") {
             // SAFETY: the chunk is on the list (H5), and no other thread removes chunks (B4).
@@ -37,13 +37,16 @@ impl ChunkHeap {
         }
     }
 
-    /// Evicts chunks. Returns for each chunk whether this call evicted it; the caller must free
-    /// those. Evicts none if the owner uses the lists of all chunks. Evicts neither divided chunks,
-    /// nor the newest chunk of a class, nor any chunk of a class whose list a thread walks.
+    /// Evicts chunks. Returns for each chunk whether this call evicted it. The caller must free the
+    /// evicted chunks. Evicts none if the owner is inside the lock, another thread has it, or the
+    /// kernel refuses the fence. Never evicts a divided chunk, the newest chunk of a class, or a
+    /// chunk of a class whose list a thread walks.
     ///
-    /// The caller must have borrowed the chunks, and then seen that the owner replaced each of them
-    /// as the front, and that none of their blocks is live (B4). `evictions` is that of the heap.
-    pub(crate) fn evict<const N: usize>(
+    /// # Safety
+    /// The caller has borrowed the chunks from the heap's mail, and has then seen that the owner
+    /// replaced each of them as the front, and that none of their blocks is live (B4). `evictions`
+    /// belongs to the heap.
+    pub(crate) unsafe fn evict<const N: usize>(
         &self,
         evictions: &Evictions,
         chunks: &[Option<ChunkPtr>; N],
@@ -109,22 +112,24 @@ pub(crate) fn keep_chunks<E: RingEnv>(env: &E) -> KeptChunks<'_> {
     KeptChunks(env.evictions().map(Evictions::enter))
 }
 
-/// Lets the owner of the heap, the caller, remove chunks and walk the lists of all chunks until the
-/// result is dropped. Returns `None` if another thread is evicting chunks.
+/// Lets the owner of the heap, the caller, remove chunks and follow the links of the lists of all
+/// chunks until the result is dropped. Returns `None` if another thread evicts chunks or is about
+/// to. In a forked child, first repairs lists whose lock a thread of the parent left behind.
 pub(crate) fn keep_lists<E: RingEnv>(env: &E) -> Option<KeptChunks<'_>> {
     let kept = keep_chunks(env);
-    match kept.0.as_ref().map_or(Company::Alone, OwnerPass::company) {
-        Company::Alone => Some(kept),
-        Company::Locked => None,
-        Company::LeftBehind => {
+    match kept.0.as_ref().map_or(LockState::Alone, OwnerPass::state) {
+        LockState::Alone => Some(kept),
+        LockState::Locked => None,
+        LockState::LeftBehind => {
             restore_lists(env, &kept);
             Some(kept)
         }
     }
 }
 
-/// Restores the lists of all chunks in a forked child, to which the thread that evicted chunks does
-/// not belong. Then opens the lock.
+/// Restores the lists of all chunks in a forked child, if a thread of the parent was evicting
+/// chunks at the fork. Then opens the lock. The cost grows with the number of chunks, once after a
+/// fork.
 #[cold]
 fn restore_lists<E: RingEnv>(env: &E, kept: &KeptChunks<'_>) {
     let heap = env.heap();
@@ -187,11 +192,11 @@ pub(super) fn unlink<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wai
     removal
 }
 
-/// Whether the owner, before it frees a chunk, waits for a thread that protects the chunk or evicts
-/// others.
+/// Whether the owner, before it frees a chunk, waits for a walker that protects the chunk or for a
+/// thread that evicts chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// The owner does not wait, and keeps a protected chunk as an empty chunk.
+    /// The owner does not wait. It keeps the chunk as an empty chunk if it cannot remove it.
     No,
     /// The owner waits a bounded time. Every trim waits in this way, also before a refusal and at
     /// thread exit, because the chunk would otherwise stay held.

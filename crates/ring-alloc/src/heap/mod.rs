@@ -22,7 +22,7 @@
 //! * `resize`: growing and shrinking.
 //! * `large`: blocks of size zero, and blocks that the backing allocator serves directly.
 //! * `list`: the lists of all chunks.
-//! * `evict`: the removal of chunks from these lists by other threads than the owner.
+//! * `evict`: the lock under which other threads remove chunks of an idle owner from these lists.
 //!
 //! The design page has the invariants H1 to H8 and S1 to S3.
 
@@ -149,6 +149,8 @@ fn full_chunk() -> *mut BumpCursor {
 /// * Whenever code of this crate calls `front`, the result is the front of `heap`. After that front
 ///   has changed, `front_changed` renews any copy of it (H7).
 /// * `owns` returns `true` if and only if the owner of `heap` may write the chunk's words.
+/// * `evictions` returns the lock under which other threads evict chunks of `heap`. It may return
+///   `None` only if no other thread does.
 /// * All allocators that `backing` returns can free each other's blocks.
 pub(crate) unsafe trait RingEnv: Copy {
     type Geometry: Geometry;

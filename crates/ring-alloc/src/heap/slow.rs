@@ -149,7 +149,7 @@ pub(super) fn make_room<E: RingEnv>(env: E) {
 }
 
 /// Books the free of a block whose chunk, which is undivided, may run empty. Afterwards, the caller
-/// must not use the chunk, because this call may free it.
+/// must not use the chunk: this call may free it, and so may another thread (B4).
 ///
 /// # Safety
 /// `block` is a block of `size` bytes that the caller owned and gives up, in a chunk of `class`
@@ -255,8 +255,8 @@ pub(crate) fn trim<E: RingEnv>(env: E) {
     free_empties(env);
 }
 
-/// Frees every empty chunk, including empty fronts, unless a walker still protects the chunk after
-/// a bounded wait, or another thread still evicts chunks then.
+/// Frees every empty chunk, including empty fronts. Keeps a chunk if, after a bounded wait, a
+/// walker still protects it or another thread still evicts chunks.
 pub(crate) fn free_empties<E: RingEnv>(env: E) {
     set_postponed(env, false);
     for class in ChunkClass::ALL {

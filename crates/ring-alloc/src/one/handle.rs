@@ -165,8 +165,8 @@ impl OneRingAlloc {
     ///
     /// A thread that no longer allocates keeps its fronts and up to 4 empty chunks of each class,
     /// or up to 2 MiB of small chunks after a hand-over, until its exit or its own
-    /// [`trim`](OneRingAlloc::trim). Other threads free the chunks that remote frees emptied while
-    /// the thread is idle, or return their pages.
+    /// [`trim`](OneRingAlloc::trim). While the thread is idle, other threads free the chunks that
+    /// remote frees emptied, or return their pages.
     #[inline]
     pub fn trim_all(&self) {
         self.trim();

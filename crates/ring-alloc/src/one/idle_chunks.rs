@@ -9,9 +9,9 @@
 //! (B1).
 //!
 //! A look *evicts* a chunk without live blocks, that is, removes it from the owner's list and frees
-//! it. If it cannot, it purges the chunk and leaves the header to the owner. It cannot evict a
-//! divided chunk, the newest chunk of its class, or any chunk while the owner or a walker uses the
-//! list (B4).
+//! it. It cannot evict a divided chunk, the newest chunk of its class, or any chunk while the owner
+//! or a walker uses the list (B4), or if the kernel refuses the fence. It purges such a chunk, and
+//! leaves the header to the owner.
 
 use ephemera_prim::account::{Account, SharedAccount};
 use ephemera_prim::barrier;
@@ -30,11 +30,11 @@ const CHUNKS: usize = if cfg!(any(test, miri)) { 4 } else { 512 };
 const PURGES: usize = if cfg!(any(test, miri)) { 2 } else { 32 };
 
 /// Frees or purges chunks of this heap that have unbooked remote frees and no live block. `by` says
-/// why the owner is idle. Returns the number of these chunks, whether another look probably finds
-/// more, and whether this look reached the last chunk. After this call, the caller must check
-/// whether a thread holds the heap's record, and drain the record's mail if none does. Only one
-/// thread at a time may call this function for a heap. `evictions` is that of the heap, and
-/// `account` counts its chunks.
+/// why the owner is idle. Returns how many chunks this call freed or purged, whether another look
+/// probably finds more, and whether this look reached the last chunk. After this call, the caller
+/// must check whether a thread holds the heap's record, and drain the record's mail if none does.
+/// Only one thread at a time may call this function for a heap. `evictions` is that of the heap,
+/// and `account` counts its chunks.
 pub(super) fn purge_chunks<G: Geometry, H>(
     heap: &ChunkHeap,
     evictions: &Evictions,
@@ -62,9 +62,10 @@ pub(super) fn purge_chunks<G: Geometry, H>(
         let chunk = unsafe { ChunkPtr::new(unit) };
         chunks += 1;
         let weak = weakened!("ring_live_chunk_is_purged");
-        // A purged chunk stays purged during the loan, but a look may have purged it because it
-        // could not evict it. B2: load the front first. The store of the new front published
-        // `taken`, which must equal the sum of all frees.
+        // Skip a divided chunk that is already purged, because no look can evict it. Examine an
+        // undivided one again: an earlier look purged it only because it could not evict it. B2:
+        // load the front first. The store of the new front published `taken`, which must equal the
+        // sum of all frees.
         if !(chunk.is_purged() && chunk.is_divided())
             && ordered(chunk)
             && heap.has_replaced(chunk)
@@ -73,14 +74,16 @@ pub(super) fn purge_chunks<G: Geometry, H>(
             empty[empties] = Some(chunk);
             empties += 1;
         } else {
-            // SAFETY: `take` has just returned the chunk.
+            // SAFETY: the chunk is from this loan, and is neither freed nor set aside yet.
             unsafe { lent.set_aside(unit) };
         }
     }
     // Put the unexamined chunks back at once, because the owner may need them soon.
     lent.put_rest_back();
     let weak = weakened!("ring_idle_owners_keep_chunks");
-    let evicted = if weak { [false; PURGES] } else { heap.evict(evictions, &empty) };
+    // SAFETY: the chunks are lent, and were seen above to be replaced as the front, without a live
+    // block (B2).
+    let evicted = if weak { [false; PURGES] } else { unsafe { heap.evict(evictions, &empty) } };
     let mut units = 0;
     for (chunk, evicted) in empty.into_iter().flatten().zip(evicted) {
         units += usize::from(evicted || !chunk.is_purged());
@@ -92,7 +95,8 @@ pub(super) fn purge_chunks<G: Geometry, H>(
             // The chunks of all records come from `Pages`.
             unsafe { chunk.purge() };
         }
-        // SAFETY: `take` returned the chunk, and it was not set aside before.
+        // SAFETY: the chunk is from this loan. It was not evicted, so it is not freed, and it is
+        // not set aside yet.
         unsafe { lent.set_aside(chunk.as_non_null()) };
     }
     lent.put_back();

@@ -166,16 +166,17 @@ pub(crate) fn clean<R: Realm>(realm: R) {
 
 /// If no thread has leased the record, drains its inbox and frees its empty chunks.
 fn look_after<R: Realm>(realm: R, record: &Record<RingRecord<R::Geometry>>) {
-    record.look_after(has_mail, |record| drain(realm, record));
+    record.look_after(needs_drain, |record| drain(realm, record));
 }
 
-/// Releases a lease, and then drains the record if other threads pushed chunks during the lease.
+/// Releases a lease. Then drains the record if other threads pushed chunks during the lease, or if
+/// an eviction prevented a free.
 pub(super) fn release<R: Realm>(realm: R, lease: Lease<'_, RingRecord<R::Geometry>>) {
-    lease.release(has_mail, |record| drain(realm, record));
+    lease.release(needs_drain, |record| drain(realm, record));
 }
 
 /// Returns whether a thread that released the record must drain it again.
-fn has_mail<G>(data: &RingRecord<G>) -> bool {
+fn needs_drain<G>(data: &RingRecord<G>) -> bool {
     data.mail.is_some() || data.evictions.has_postponed()
 }
 

@@ -296,23 +296,39 @@ fn loom_chunk_is_evicted_while_another_thread_drains_its_record() {
     });
 }
 
-/// The owner frees one chunk while another thread evicts an older one.
-#[test]
-fn loom_chunk_is_evicted_while_its_owner_frees_a_newer_one() {
-    check(|| {
+/// The owner has two chunks, each with one live block, and a front. Another thread frees the block
+/// of the older chunk and evicts the chunk, while `beside` runs and the owner frees the newer
+/// chunk.
+fn evict_beside(beside: impl Fn(&Model) -> Option<thread::JoinHandle<()>> + Send + Sync + 'static) {
+    check(move || {
         let model = Model::new();
         let thread = Thread::start(&model);
-        let [first, second] = [(); 2].map(|()| thread.allocate());
-        let [third, fourth] = [(); 2].map(|()| thread.allocate());
+        let [freed, older] = [(); 2].map(|()| thread.allocate());
+        let [also_freed, newer] = [(); 2].map(|()| thread.allocate());
         let front = thread.allocate();
-        thread.free(first);
-        let evicts = thread.free_and_purge(&model, second);
-        thread.free(third);
-        thread.free(fourth);
+        thread.free(freed);
+        thread.free(also_freed);
+        let evicts = thread.free_and_purge(&model, older);
+        let beside = beside(&model);
+        thread.free(newer);
         evicts.join().unwrap();
+        beside.into_iter().for_each(|beside| beside.join().unwrap());
         thread.free(front);
         thread.exit();
         model.nothing_is_held();
+    });
+}
+
+#[test]
+fn loom_chunk_is_evicted_while_its_owner_frees_a_newer_one() {
+    evict_beside(|_| None);
+}
+
+#[test]
+fn loom_chunk_is_evicted_beside_a_walk() {
+    evict_beside(|model| {
+        let there = model.clone();
+        Some(thread::spawn(move || _ = stats(ModelRealm(&there.0))))
     });
 }
 
@@ -345,30 +361,6 @@ fn loom_chunk_is_evicted_right_after_its_owner_replaced_the_front() {
         let evicts = model.free_and_purge(blocks, thread.sent_record());
         let front = thread.allocate();
         evicts.join().unwrap();
-        thread.free(front);
-        thread.exit();
-        model.nothing_is_held();
-    });
-}
-
-/// Statistics walk over the chunks, while another thread evicts one of them and the owner frees
-/// another one.
-#[test]
-fn loom_chunk_is_evicted_beside_a_walk() {
-    check(|| {
-        let model = Model::new();
-        let thread = Thread::start(&model);
-        let [first, second] = [(); 2].map(|()| thread.allocate());
-        let [third, fourth] = [(); 2].map(|()| thread.allocate());
-        let front = thread.allocate();
-        thread.free(first);
-        thread.free(third);
-        let evicts = thread.free_and_purge(&model, second);
-        let there = model.clone();
-        let walks = thread::spawn(move || stats(ModelRealm(&there.0)));
-        thread.free(fourth);
-        evicts.join().unwrap();
-        walks.join().unwrap();
         thread.free(front);
         thread.exit();
         model.nothing_is_held();
