@@ -29,6 +29,22 @@ pub fn light() {
     fence(Ordering::SeqCst);
 }
 
+/// Prepares the process for [`heavy`]. The first heavy fence of a process with several threads may
+/// take some milliseconds, because the kernel registers the process. A thread calls this function
+/// before it locks or borrows what other threads may need.
+pub fn prepare() {
+    #[cfg(all(ephemera_pages, target_os = "linux"))]
+    {
+        use core::sync::atomic::AtomicBool;
+
+        static IS_PREPARED: AtomicBool = AtomicBool::new(false);
+        if !IS_PREPARED.load(Ordering::Relaxed) {
+            let _ = crate::pages::fence_all_threads();
+            IS_PREPARED.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
 /// Orders the earlier stores of this thread before its later loads, and does the same for every
 /// thread that runs [`light`]. Returns `false` if the kernel refuses to fence the other threads.
 /// The call then guarantees no order on those threads.

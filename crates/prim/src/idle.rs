@@ -41,6 +41,7 @@ pub use pushed::{IDLE_BYTES, PushedBytes};
 
 use core::ptr;
 
+use crate::barrier;
 use crate::foreign::ForeignHeader;
 use crate::gate::Gate;
 use crate::pages;
@@ -261,6 +262,7 @@ impl<H> IdleQueue<H> {
         if now != 0 && now == self.looked.get() && self.more.get() == 0 {
             return;
         }
+        barrier::prepare();
         let Some(_pass) = self.gate.try_enter() else { return };
         self.looked.set(now);
         self.more.set(self.more.get().saturating_sub(1));

@@ -4,6 +4,7 @@
 //! *missed look*, and the other thread does its work.
 
 use super::{IdleBy, IdleHeaps, IdleQueue, Mail, Purged};
+use crate::barrier;
 use crate::foreign::ForeignHeader;
 use crate::gate::Pass;
 use crate::pages;
@@ -34,6 +35,7 @@ impl<H> IdleQueue<H> {
         if !pushed.add(bytes, visits, now) {
             return false;
         }
+        barrier::prepare();
         let Some(purged) = self.look_at(heaps, heap) else { return false };
         pushed.note_purge(purged.units, visits, now);
         true
