@@ -71,7 +71,7 @@ fn main() {
     println!("ArenaBox: {:6} requests of memory, at most {} bytes, {on_arena:?}", here.requests, here.peak);
     let held = arena.statistics().bytes_held;
     println!("The arena saved {} requests of memory.", heap.requests - here.requests);
-    println!("It freed the memory of the burst without a request: it holds {held} bytes.");
+    println!("It freed the memory of the burst without a call to `trim`, and now holds {held} bytes.");
     assert_eq!(sum, same, "both ways run the same jobs");
     assert!(heap.requests >= BURST + STEADY && here.requests < heap.requests / 10);
     assert!(here.peak >= BURST * size_of::<Job>(), "the arena held the burst");

@@ -1,6 +1,6 @@
 //! A session table. Threads log users in, and each login replaces the user's session. Each request
-//! keeps the session that it began with. Each thread's clock is a queue of weak handles to the
-//! thread's most recent sessions, and does not keep these sessions alive.
+//! keeps the session that it began with. Each thread also has a queue of weak handles to its most
+//! recent sessions, which does not keep these sessions alive.
 //!
 //! Run it with `cargo run --release -p shared_arena --example sessions`.
 
@@ -23,7 +23,7 @@ const USERS: u64 = 1_000;
 const LOGINS: u64 = 20_000;
 const THREADS: u64 = 2;
 
-/// The number of recent sessions to which each thread's clock holds a weak handle.
+/// The number of recent sessions to which each thread's queue has a weak handle.
 const RECENT: usize = 256;
 
 struct Session {
@@ -47,13 +47,13 @@ where
     W: Send,
 {
     let part = |first: u64| {
-        let mut clock = VecDeque::with_capacity(RECENT + 1);
+        let mut recent = VecDeque::with_capacity(RECENT + 1);
         let logins = (first..LOGINS).step_by(THREADS as usize);
         let seen = logins.map(|login| {
             let session = make(Session::new(login));
-            clock.push_back(weak(&session));
-            if clock.len() > RECENT {
-                clock.pop_front();
+            recent.push_back(weak(&session));
+            if recent.len() > RECENT {
+                recent.pop_front();
             }
             let request = session.clone();
             let replaced = table.lock().expect("no thread panics").insert(session.user, session);

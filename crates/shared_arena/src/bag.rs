@@ -65,7 +65,7 @@ pub(crate) struct Bag<T> {
     news: AtomicPtr<T>,
     gate: Gate,
     /// Requests of threads that found the gate shut, as bits.
-    wishes: AtomicUsize,
+    requests: AtomicUsize,
     /// Items taken from `news` that no thread has visited yet. This list, `old` and `seen` belong
     /// to the visitor.
     fresh: OwnerPtr<T>,
@@ -81,7 +81,7 @@ impl<T> Bag<T> {
             Self {
                 news: AtomicPtr::new(ptr::null_mut()),
                 gate: Gate::new(),
-                wishes: AtomicUsize::new(0),
+                requests: AtomicUsize::new(0),
                 fresh: OwnerPtr::null(),
                 old: OwnerPtr::null(),
                 seen: OwnerPtr::null(),
@@ -95,15 +95,15 @@ impl<T> Bag<T> {
     }
 
     /// Takes the requests of threads that found the gate shut. Returns them as bits, or 0 if there
-    /// are none. The caller must have opened the gate and then issued a `SeqCst` fence. It then
+    /// are none. The caller must have opened the gate and then issued a `SeqCst` fence, so that it
     /// sees the requests of all threads that it kept from a visit.
-    pub(crate) fn wishes(&self) -> usize {
-        if self.wishes.load(Ordering::Relaxed) == 0 {
+    pub(crate) fn take_requests(&self) -> usize {
+        if self.requests.load(Ordering::Relaxed) == 0 {
             return 0;
         }
-        // ORDERING: AcqRel. Pairs with `Bag::visit_or_wish`. Publishes: the earlier writes of the
-        // requesting threads.
-        self.wishes.swap(0, Ordering::AcqRel)
+        // ORDERING: AcqRel. Pairs with `Bag::visit_or_request`. Publishes: the earlier writes of
+        // the requesting threads.
+        self.requests.swap(0, Ordering::AcqRel)
     }
 
     /// Returns whether this thread sees no item in the bag. Items that a visitor has taken out are
@@ -131,18 +131,20 @@ impl<T: Linked> Bag<T> {
         Some(Visit { bag: self, kept: ptr::null_mut(), _pass: pass })
     }
 
-    /// Starts a visit. If another thread is visiting and `wish` is 0, returns `None`. If `wish` is
-    /// not 0, leaves it as a request and tries again. If the second try fails too, returns `None`,
-    /// and this visitor or a later one finds the request after it has opened the gate.
-    pub(crate) fn visit_or_wish(&self, wish: usize) -> Option<Visit<'_, T>> {
+    /// Starts a visit. If another thread is visiting and `request` is 0, returns `None`. If
+    /// `request` is not 0, leaves it for the visitor and tries again. If the second try fails too,
+    /// returns `None`, and this visitor or a later one finds the request after it has opened the
+    /// gate.
+    pub(crate) fn visit_or_request(&self, request: usize) -> Option<Visit<'_, T>> {
         let visit = self.visit();
-        if visit.is_some() || wish == 0 {
+        if visit.is_some() || request == 0 {
             return visit;
         }
-        // ORDERING: AcqRel. Pairs with `Bag::wishes`. Publishes: the earlier writes of this thread.
-        self.wishes.fetch_or(wish, Ordering::AcqRel);
-        // ORDERING: SeqCst. Pairs with `parked::visit`. Publishes: the wish. Either this thread
-        // finds the gate open, or the visitor finds the wish.
+        // ORDERING: AcqRel. Pairs with `Bag::take_requests`. Publishes: the earlier writes of this
+        // thread.
+        self.requests.fetch_or(request, Ordering::AcqRel);
+        // ORDERING: SeqCst. Pairs with `parked::visit`. Publishes: the request. Either this thread
+        // finds the gate open, or the visitor finds the request.
         fence(Ordering::SeqCst);
         self.visit()
     }

@@ -57,7 +57,7 @@ pub(crate) unsafe fn close_shard(store: &ArenaStore, shard: ShardPtr, queue: boo
         // SAFETY: the caller drops the arena, so it has the turn at this shard or is the pool's
         // only thread.
         unsafe { note_freed(geometry, shard, group) };
-        if !settle(store, group, ALIVE - slots_out(geometry, group)) {
+        if !take_share_off(store, group, ALIVE - slots_out(geometry, group)) {
             left += 1;
             return;
         }
@@ -75,7 +75,7 @@ pub(crate) unsafe fn close_shard(store: &ArenaStore, shard: ShardPtr, queue: boo
 
 /// Takes the closing thread's `share` off a group's count, and returns whether the count reached
 /// zero, that is, whether no slot is in use.
-fn settle(store: &ArenaStore, group: PageGroupPtr, share: usize) -> bool {
+fn take_share_off(store: &ArenaStore, group: PageGroupPtr, share: usize) -> bool {
     if store.single() { group.count_down_alone(share) } else { group.count_down(share) }
 }
 
@@ -115,9 +115,9 @@ unsafe fn close_inbox(geometry: &ArenaGeometry, shard: ShardPtr) {
 pub(crate) unsafe fn note_freed(geometry: &ArenaGeometry, shard: ShardPtr, group: PageGroupPtr) -> usize {
     let note_page = |page| {
         let local = group.near(geometry, page);
-        let home = local.local().observe() | shard.front_slots(geometry, group, page);
+        let free = local.local().observe() | shard.front_slots(geometry, group, page);
         let noted = group.noted(geometry, page);
-        let new = home & geometry.all() & !noted.get();
+        let new = free & geometry.all() & !noted.get();
         if weakened!("arena_note_into_local") {
             local.local().publish(local.local().observe() | new);
         }
@@ -162,7 +162,7 @@ pub(crate) unsafe fn close_store(store: NonNull<ArenaStore>, left: usize) -> boo
     unsafe { store.as_ref() }.release_unbound_at_end();
     // SAFETY: this takes off the closing thread's part, and the caller does not use the store
     // again.
-    unsafe { ArenaStore::part(store, ALIVE - left) }
+    unsafe { ArenaStore::take_off_parts(store, ALIVE - left) }
 }
 
 /// Frees a group that is not queued, after its arena was dropped. Returns whether that freed the
@@ -180,5 +180,5 @@ pub(crate) unsafe fn release(group: PageGroupPtr) -> bool {
     // SAFETY: this store made the group, this thread counted its last slot, and no list has it.
     unsafe { this.release_group(group) };
     // SAFETY: the group was a part of the store, and this thread has just freed it.
-    unsafe { ArenaStore::part(store, 1) }
+    unsafe { ArenaStore::take_off_parts(store, 1) }
 }

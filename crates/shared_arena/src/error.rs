@@ -23,7 +23,7 @@ pub(crate) enum RefusalCause {
     OtherCopy,
 }
 
-/// The error that is returned if a request for memory is refused.
+/// The error returned when an arena refuses a request for memory.
 ///
 /// # Examples
 ///

@@ -44,8 +44,8 @@ pub(crate) const SLOTS: usize = if cfg!(ephemera_loom) { 2 } else { 63 };
 /// The largest number of pages in a group.
 const PAGES: usize = if cfg!(ephemera_loom) { 2 } else { 256 };
 
-/// The number of pages that a type's largest group should at least have, unless the group's
-/// alignment would then exceed [`LARGEST`].
+/// The minimum number of pages in a type's largest group, unless a group with this number of pages
+/// needs a larger alignment than [`LARGEST`].
 const GOAL: usize = if cfg!(ephemera_loom) { 2 } else { 8 };
 
 /// The smallest alignment of a group, in bytes.
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_above_the_largest_has_one_slot() {
+    fn a_group_with_more_than_the_largest_alignment_has_one_slot() {
         for align in (0..28).map(|shift| 1_usize << shift) {
             for size in [0, 1, 65 << 10, 150 << 10, (256 << 10) - 144, (256 << 10) - 72, 3 << 20] {
                 let size = usize::next_multiple_of(size, align);

@@ -73,7 +73,7 @@ pub(crate) unsafe fn park(world: &ArenaWorld, store: NonNull<ArenaStore>, shard:
     unsafe { serve(world, store, shard, 0) };
     if waits {
         note(world, record);
-        look_behind_the_owner(world, record, LOOKS);
+        visit_if_unheld(world, record, LOOKS);
     }
     left
 }
@@ -81,11 +81,11 @@ pub(crate) unsafe fn park(world: &ArenaWorld, store: NonNull<ArenaStore>, shard:
 /// If `record` has no holder, visits the record's bag with the bound `most`, and so handles the
 /// shards and requests that were left for a holder. A thread must call this after it pushes a shard
 /// into the record's bag, and after it releases a lease of the record.
-pub(crate) fn look_behind_the_owner(world: &ArenaWorld, record: &Record<ArenaRecord>, most: usize) {
+pub(crate) fn visit_if_unheld(world: &ArenaWorld, record: &Record<ArenaRecord>, most: usize) {
     if weakened!("arena_no_second_look") {
         return;
     }
-    // ORDERING: SeqCst. Pairs with itself, in `look_behind_the_owner`, and with `parked::visit`.
+    // ORDERING: SeqCst. Pairs with itself, in `visit_if_unheld`, and with `parked::visit`.
     // Publishes: the shard in the bag, or the release of the lease. One of the two threads sees the
     // write of the other.
     fence(Ordering::SeqCst);
@@ -107,7 +107,7 @@ pub(crate) fn look(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>) {
         // SAFETY: records are never freed (L3).
         let record = unsafe { item.as_ref() };
         // ORDERING: AcqRel. Pairs with `note`. Publishes: that shards pushed or put back later
-        // require another `note`. This thread sees the shards before each earlier `note`.
+        // require another `note`. This thread sees the shards that precede each earlier `note`.
         record.data().noted.swap(false, Ordering::AcqRel);
         visit(world, record, Visitor::of(record, mine), LOOKS);
         if !record.data().parked.is_empty() {
@@ -188,7 +188,7 @@ unsafe fn serve(world: &ArenaWorld, store: NonNull<ArenaStore>, shard: ShardPtr,
     }
     // SAFETY: the parts taken off here are groups that this thread freed. After that, this function
     // does not use `this` or `shard`.
-    let freed = gone != 0 && unsafe { ArenaStore::part(store, gone) };
+    let freed = gone != 0 && unsafe { ArenaStore::take_off_parts(store, gone) };
     if emptied && !freed && !weakened!("arena_bag_keeps_what_ended") {
         // The shard may still be in the record's bag, where it keeps the store from being freed.
         // This visit tries to take the shard out.
@@ -251,7 +251,7 @@ pub(crate) fn visit(
     let bag = &record.data().parked;
     let mut freed = 0;
     for round in 1..=ROUNDS {
-        let Some(mut visit) = bag.visit_or_wish(visitor.wish()) else { break };
+        let Some(mut visit) = bag.visit_or_request(visitor.request()) else { break };
         let tries = matches!(visitor, Visitor::Successor | Visitor::Passer);
         let lease = if tries { record.try_lease() } else { None };
         let leased = lease.is_some();
@@ -268,7 +268,7 @@ pub(crate) fn visit(
         }
         drop(lease);
         drop(visit);
-        // ORDERING: SeqCst. Pairs with `look_behind_the_owner` and `Bag::visit_or_wish`. Publishes:
+        // ORDERING: SeqCst. Pairs with `visit_if_unheld` and `Bag::visit_or_request`. Publishes:
         // that the gate is open and the lease is released.
         fence(Ordering::SeqCst);
         // While this thread had the shards, another thread may have taken the record out of the
@@ -285,7 +285,7 @@ pub(crate) fn visit(
             // Requests that arrived during this visit stay for the next visitor.
             break;
         }
-        (visitor, most) = match bag.wishes() {
+        (visitor, most) = match bag.take_requests() {
             0 if !ended => break,
             1 if !ended && weakened!("arena_requests_are_one") => (Visitor::Finisher, LOOKS),
             // The finishers that found the bag in use share one bit for their requests, so this
@@ -332,7 +332,7 @@ fn look_into(
     world.parked.fetch_sub(1, Ordering::Relaxed);
     // SAFETY: this takes off the shard's part. The shard is out of the bag and has no queued group,
     // so no thread needs to look at it.
-    freed + world.freed(unsafe { ArenaStore::part(store, 1) })
+    freed + world.freed(unsafe { ArenaStore::take_off_parts(store, 1) })
 }
 
 #[cfg(all(test, not(ephemera_loom)))]

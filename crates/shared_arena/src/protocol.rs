@@ -136,7 +136,7 @@ fn with_lease<R>(
     let lease = record.try_lease()?;
     let result = visit(record);
     drop(lease);
-    parked::look_behind_the_owner(world, record, LOOKS);
+    parked::visit_if_unheld(world, record, LOOKS);
     Some(result)
 }
 
@@ -262,13 +262,13 @@ pub(crate) unsafe fn close(
         // SAFETY: this thread drops the arena and closes each shard once. It is the shard's owner
         // or has the lease of its record.
         let close = || unsafe { close::close_shard(this, shard, false) };
-        let settled = if mine.is_some_and(|mine| identity(mine) == shard.record()) {
+        let closed = if mine.is_some_and(|mine| identity(mine) == shard.record()) {
             Some(close())
         } else {
             with_lease(world, shard, |_| close())
         };
         // SAFETY: this thread drops the arena, and parks or closes each shard once.
-        left += settled.unwrap_or_else(|| unsafe { parked::park(world, store, shard) });
+        left += closed.unwrap_or_else(|| unsafe { parked::park(world, store, shard) });
     }
     // SAFETY: all shards were closed, and `left` parts of the store remain after that. This thread
     // does not use the store again.

@@ -123,9 +123,9 @@ impl ShardOwner<'_> {
     /// `None` if the list is empty.
     ///
     /// If a look found the page's group empty and no pages rest, the owner drains the inbox first.
-    /// This puts refilled pages at the front of the list. So idle groups stay idle while remote
-    /// frees refill the other groups. Without the drain, the owner would rotate through all its
-    /// pages, and each look would find every group used.
+    /// The drain puts refilled pages at the front of the list, so idle groups stay idle while
+    /// remote frees refill the other groups. Without the drain, the owner would rotate through all
+    /// its pages, and each look would find every group used.
     fn first_page(self) -> Option<(PageGroupPtr, NearPtr)> {
         let first = || {
             // SAFETY: pages on the list belong to groups of this shard, so the groups are live

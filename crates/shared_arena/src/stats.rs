@@ -77,9 +77,9 @@ impl Stats {
             Some(_pass) => store.walk(|shard, group| this.add(store, shard, group)),
             None => this.unread = true,
         }
-        // If another thread moves a free slot's bit from one word to another during the walk, the
-        // walk can count the slot as live. `add` never counts more live slots than a page has, so
-        // this `min` never changes the number. It only shows that `free` cannot wrap.
+        // The number can be too high: if another thread moves a free slot's bit from one word to
+        // another during the walk, the walk can count the slot as live. But `add` never counts more
+        // live slots than a page has, so this `min` only shows that `free` cannot wrap.
         this.slots_live = this.slots_live.min(this.slots);
         this.bytes_live = this.slots_live * value_size;
         this

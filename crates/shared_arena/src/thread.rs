@@ -40,7 +40,7 @@ impl Tenant for ArenaRecord {
     fn release(lease: Lease<'static, Self>) {
         let record = lease.record();
         drop(lease);
-        parked::look_behind_the_owner(&WORLD, record, usize::MAX);
+        parked::visit_if_unheld(&WORLD, record, usize::MAX);
     }
 }
 
@@ -104,7 +104,7 @@ fn with_record<R>(
     if let Held::Leased(lease) = held {
         let record = lease.record();
         drop(lease);
-        parked::look_behind_the_owner(&WORLD, record, LOOKS);
+        parked::visit_if_unheld(&WORLD, record, LOOKS);
     }
     result
 }
@@ -180,8 +180,8 @@ unsafe fn finish_counted(group: PageGroupPtr, last: bool) {
     // group again.
     unsafe { protocol::finish_counted(&WORLD, group, last) };
     let record = local::current::<ArenaRecord>();
-    // NOWHERE and GONE never own shards, so their bags are empty. If this bag is not empty, this
-    // thread thus holds the record.
+    // NOWHERE and GONE never own shards, so their bags are empty. A thread whose current record has
+    // a bag with shards therefore holds that record.
     if !record.data().parked.is_empty() {
         parked::visit(&WORLD, record, Visitor::Holder, LOOKS);
     }

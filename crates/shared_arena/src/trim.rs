@@ -44,23 +44,23 @@ impl ShardOwner<'_> {
     /// says. Returns the number of these groups, or `None` if another thread holds the gate for too
     /// long.
     pub(crate) fn trim(self, fate: Fate) -> Option<usize> {
-        self.trim_behind(ArenaStore::enter_patiently, Which::Empty, fate)
+        self.trim_inside_gate(ArenaStore::enter_patiently, Which::Empty, fate)
     }
 
     /// Sorts the pages with free slots, so that the next claims take slots of partly used groups
     /// first. Also frees idle groups. If the gate stays shut, only drains the inbox.
     pub(crate) fn prefer_used_pages(self) {
-        self.trim_behind(ArenaStore::enter_patiently, Which::Idle, Fate::Release);
+        self.trim_inside_gate(ArenaStore::enter_patiently, Which::Idle, Fate::Release);
     }
 
     /// Trims during a claim: frees the groups that `which` selects, and returns their number.
     /// Returns `None` if the gate is shut. Does not wait for the gate, because the next slow path
     /// tries again.
     pub(crate) fn trim_in_passing(self, which: Which) -> Option<usize> {
-        self.trim_behind(ArenaStore::try_enter, which, Fate::Release)
+        self.trim_inside_gate(ArenaStore::try_enter, which, Fate::Release)
     }
 
-    fn trim_behind(
+    fn trim_inside_gate(
         self,
         enter: fn(&ArenaStore) -> Option<Pass<'_>>,
         which: Which,

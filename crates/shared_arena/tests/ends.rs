@@ -103,7 +103,7 @@ fn conc_a_thread_stopped_in_a_drop_delays_no_other_arena() {
         if sent {
             values.send(arena.alloc([1; 1024])).unwrap();
         } else {
-            claim_abroad(&arena, &values);
+            claim_elsewhere(&arena, &values);
         }
         let before = HEAP.groups();
         let other = thread::spawn(move || {
@@ -115,7 +115,7 @@ fn conc_a_thread_stopped_in_a_drop_delays_no_other_arena() {
         STOP.await_thread();
         for _ in 0..if cfg!(miri) { 3 } else { 300 } {
             end_one();
-            end_abroad();
+            end_one_claimed_elsewhere();
             assert_eq!(HEAP.groups(), before, "an arena waits for a stopped thread");
         }
         STOP.release();
@@ -124,7 +124,7 @@ fn conc_a_thread_stopped_in_a_drop_delays_no_other_arena() {
 }
 
 /// Starts a thread that allocates a value, sends it to `to` and exits. Waits for the exit.
-fn claim_abroad(arena: &SharedArena<Kilobyte>, to: &Sender<ArenaBox<Kilobyte>>) {
+fn claim_elsewhere(arena: &SharedArena<Kilobyte>, to: &Sender<ArenaBox<Kilobyte>>) {
     thread::scope(|scope| {
         // Without the `join`, `thread::scope` might return before the thread's exit guard has run.
         scope.spawn(|| to.send(arena.alloc([1; 1024])).unwrap()).join().unwrap();
@@ -132,10 +132,10 @@ fn claim_abroad(arena: &SharedArena<Kilobyte>, to: &Sender<ArenaBox<Kilobyte>>) 
 }
 
 /// Drops an arena, and then its last value, which another thread allocated.
-fn end_abroad() {
+fn end_one_claimed_elsewhere() {
     let arena = SharedArena::<Kilobyte>::new();
     let (values, from) = channel();
-    claim_abroad(&arena, &values);
+    claim_elsewhere(&arena, &values);
     let value = from.recv().unwrap();
     drop(arena);
     drop(value);

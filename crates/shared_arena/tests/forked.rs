@@ -55,24 +55,24 @@ fn arenas_are_freed_in_the_child_of_a_busy_parent() {
 
 #[test]
 fn arenas_are_freed_in_a_child_forked_during_the_free_of_a_group() {
-    static STANDS: AtomicUsize = AtomicUsize::new(0);
-    static GOES_ON: AtomicBool = AtomicBool::new(false);
-    fn stand() {
-        STANDS.fetch_add(1, SeqCst);
-        while !GOES_ON.load(SeqCst) {
+    static STOPPED: AtomicUsize = AtomicUsize::new(0);
+    static RELEASED: AtomicBool = AtomicBool::new(false);
+    fn stop() {
+        STOPPED.fetch_add(1, SeqCst);
+        while !RELEASED.load(SeqCst) {
             thread::yield_now();
         }
     }
     let held = thread::scope(|scope| {
         scope.spawn(|| {
-            HEAP.at_the_next_free(GROUP.., stand);
+            HEAP.at_the_next_free(GROUP.., stop);
             end_one();
         });
-        while STANDS.load(SeqCst) == 0 {
+        while STOPPED.load(SeqCst) == 0 {
             thread::yield_now();
         }
         let held = holds_in_a_child(ends_leave_nothing);
-        GOES_ON.store(true, SeqCst);
+        RELEASED.store(true, SeqCst);
         held
     });
     assert!(held, "the child kept memory of dropped arenas");

@@ -186,7 +186,7 @@ fn a_forgotten_handle_keeps_its_slot() {
     let arena = SharedArena::new();
     core::mem::forget(ArenaBox::into_pin(arena.alloc(1)));
     assert_eq!(arena.stats().0, 1);
-    assert!(!arena.shrink_to_fit(), "its page stays");
+    assert!(!arena.shrink_to_fit(), "the page of the forgotten handle stays");
     // Take the slot back, so that the test does not leak.
     let place = ArenaBox::into_raw(arena.alloc(2));
     // SAFETY: the pointer names the previous slot of the same page, whose handle was forgotten

@@ -50,7 +50,7 @@ fn many<T: Clone + PartialEq + Debug + Send + 'static>(count: usize, make: impl 
 const COUNT: usize = if cfg!(miri) { 10 } else { 700 };
 
 #[test]
-fn zero_sized_values_are_aligned_and_apart() {
+fn zero_sized_values_are_aligned_and_distinct() {
     many(COUNT, |_| ());
     many(COUNT, |_| [0_u64; 0]);
     #[derive(Debug, Clone, PartialEq)]
@@ -60,7 +60,7 @@ fn zero_sized_values_are_aligned_and_apart() {
 }
 
 #[test]
-fn small_values_are_aligned_and_apart() {
+fn small_values_are_aligned_and_distinct() {
     // With at least 66 values, an arena needs more than one page.
     many(COUNT.max(66), |number| number as u8);
     many(COUNT, |number| (number as u16, 7_u8));
@@ -68,7 +68,7 @@ fn small_values_are_aligned_and_apart() {
 }
 
 #[test]
-fn over_aligned_values_are_aligned_and_apart() {
+fn over_aligned_values_are_aligned_and_distinct() {
     macro_rules! aligned {
         ($($align:literal)*) => {$({
             #[derive(Debug, Clone, PartialEq)]
@@ -83,7 +83,7 @@ fn over_aligned_values_are_aligned_and_apart() {
 }
 
 #[test]
-fn large_values_are_aligned_and_apart() {
+fn large_values_are_aligned_and_distinct() {
     #[derive(Clone, PartialEq)]
     struct Large<const N: usize>(Box<[usize; 1]>, [u8; N]);
     impl<const N: usize> Debug for Large<N> {

@@ -262,7 +262,7 @@ fn conc_drop_beside_the_last_values_frees_everything() {
             let arena = Arc::new(SharedArena::new());
             let barrier = Arc::new(Barrier::new(3));
             let (here, there) = std::sync::mpsc::channel();
-            let home = std::thread::spawn({
+            let owner = std::thread::spawn({
                 let (arena, barrier) = (Arc::clone(&arena), Arc::clone(&barrier));
                 move || {
                     let mut own: Vec<_> = (0..66_u64).map(|value| arena.alloc(value)).collect();
@@ -282,7 +282,7 @@ fn conc_drop_beside_the_last_values_frees_everything() {
             });
             barrier.wait();
             drop(arena);
-            home.join().unwrap();
+            owner.join().unwrap();
             elsewhere.join().unwrap();
             // The owner looks at its parked shard when it exits, and counts every free that did not
             // see the drop of the arena. No later look is needed.

@@ -51,7 +51,7 @@ fn tokio_3019_shrinking_frees_no_page_in_use() {
 
 /// The pointer to a zero-sized value was not aligned.
 #[test]
-fn heapless_235_values_without_a_size_are_aligned() {
+fn heapless_235_zero_sized_values_are_aligned() {
     #[repr(align(64))]
     struct Aligned;
     let (arena, pool) = (Arena::new(), Pool::new());
@@ -123,7 +123,7 @@ fn rustsec_2026_0256_destructors_see_current_counts() {
         fn drop(&mut self) {
             let own = self.own.borrow_mut().take().expect("the value has a weak handle to itself");
             assert_eq!(own.strong_count(), 0);
-            assert!(own.upgrade().is_none(), "a value that is being dropped is gone");
+            assert!(own.upgrade().is_none(), "a value that is being dropped cannot be upgraded");
         }
     }
     let tally = Tally::default();

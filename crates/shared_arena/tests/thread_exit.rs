@@ -1,5 +1,5 @@
-//! Tests destructors of thread-locals that make and drop values. The thread-locals are registered
-//! before or after this crate's own.
+//! Tests destructors of thread-locals that allocate and drop values. A thread registers these
+//! destructors before or after that of this crate's own thread-local.
 #![cfg(feature = "std")]
 
 extern crate alloc;
@@ -18,7 +18,8 @@ use tally::{Counted, Tally};
 
 static ARENA: LazyLock<Arc<SharedArena<Counted>>> = LazyLock::new(|| Arc::new(SharedArena::new()));
 
-/// A value in a thread-local. Its destructor drops the handles that it was given and makes more.
+/// A value in a thread-local. Its destructor drops some of its handles, allocates further values,
+/// and sends two of them to the test.
 struct AtExit {
     boxes: Vec<ArenaBox<Counted>>,
     rcs: Vec<ArenaRc<Counted>>,
@@ -62,7 +63,7 @@ fn exits(steps: &'static [Step]) {
     ephemera_testkit::suite::take_turn();
     let tally = Tally::default();
     let (to, from) = channel();
-    let abroad: Vec<_> = (0..3).map(|number| ARENA.alloc(tally.value(number))).collect();
+    let elsewhere: Vec<_> = (0..3).map(|number| ARENA.alloc(tally.value(number))).collect();
     let there = tally.clone();
     thread::spawn(move || {
         let register = |slot: &RefCell<Option<AtExit>>| {
@@ -88,7 +89,7 @@ fn exits(steps: &'static [Step]) {
         LATE.with_borrow_mut(|at_exit| at_exit.as_mut().into_iter().for_each(|it| it.boxes = Vec::new()));
         LATE.with_borrow_mut(|at_exit| {
             if let Some(at_exit) = at_exit {
-                at_exit.boxes = abroad;
+                at_exit.boxes = elsewhere;
             }
         });
     })

@@ -124,7 +124,7 @@ fn conc_a_thread_that_only_drops_holds_no_pages() {
 }
 
 #[test]
-fn conc_arcs_are_cloned_and_dropped_everywhere() {
+fn conc_arcs_are_cloned_and_dropped_on_all_threads() {
     take_turn();
     let tally = Tally::default();
     let arena = SharedArena::new();

@@ -137,7 +137,7 @@ macro_rules! slot_methods {
         }
 
         #[doc = concat!("Allocates a slot and initialises it in place with `init`", $purpose, ".")]
-        /// This is for values that are too large to move. The simplest `init` is
+        /// Use this method for values that are too large to move. The simplest `init` is
         /// `|slot| slot.write(value)`.
         ///
         /// `init` may use this arena. If `init` panics, the slot is freed without dropping a value

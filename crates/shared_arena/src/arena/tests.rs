@@ -11,7 +11,7 @@ use crate::store::ArenaStore;
 /// Another thread can keep the gate shut, for statistics or a trim, for longer than a claim first
 /// waits. Before a refusal, the claim waits longer.
 #[test]
-fn conc_free_groups_behind_a_shut_gate_are_used_before_a_refusal() {
+fn conc_a_claim_waits_longer_for_a_shut_gate_before_a_refusal() {
     type Value = [u8; 256];
     let first = SharedArena::<Value>::with_capacity(1).statistics().bytes_held;
     // The limit has room for a shard in addition to the first page, but not for a second page.

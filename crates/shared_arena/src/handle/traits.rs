@@ -88,12 +88,12 @@ macro_rules! handle {
             /// at least until
             #[doc = concat!("[`", stringify!($name), "::from_raw`].")]
             #[inline]
-            #[must_use = "the handle is never dropped unless `from_raw` takes it back"]
+            #[must_use = "the handle is never dropped unless `from_raw` recreates it"]
             pub fn into_raw(this: Self) -> core::ptr::NonNull<T> {
                 core::mem::ManuallyDrop::new(this).place
             }
 
-            /// Takes back a handle from a pointer that
+            /// Recreates a handle from a pointer that
             #[doc = concat!("[`", stringify!($name), "::into_raw`] returned.")]
             ///
             /// # Safety

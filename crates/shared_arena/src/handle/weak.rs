@@ -64,14 +64,14 @@ impl<T> Weak<T> {
         self.place == other.place
     }
 
-    /// Returns the pointer to the slot. The handle stays counted until [`Weak::from_raw`] takes it
-    /// back.
-    #[must_use = "the handle stays counted until `from_raw` takes it back"]
+    /// Returns the pointer to the slot without dropping the handle. The counts include the handle
+    /// until [`Weak::from_raw`] recreates it and that handle is dropped.
+    #[must_use = "the handle is never dropped unless `from_raw` recreates it"]
     pub fn into_raw(self) -> NonNull<T> {
         ManuallyDrop::new(self).place
     }
 
-    /// Takes back a handle from a pointer that [`Weak::into_raw`] returned.
+    /// Recreates a handle from a pointer that [`Weak::into_raw`] returned.
     ///
     /// # Safety
     /// `value` is exactly the pointer that `into_raw` returned. The calling thread is allowed to

@@ -149,7 +149,7 @@ impl Drop for Thread<'_> {
     fn drop(&mut self) {
         let record = self.record();
         self.lease = None;
-        parked::look_behind_the_owner(&self.model.world, record, usize::MAX);
+        parked::visit_if_unheld(&self.model.world, record, usize::MAX);
     }
 }
 

@@ -135,12 +135,12 @@ fn overtake_a_free(local: bool, slots: usize, overtaken: usize) {
     let next = local.then(|| new_arena(&world));
     assert_eq!(stores(&world), lasting.len(), "one of {slots} slots, number {overtaken}");
     lasting.into_iter().for_each(|slot| free_remote(&world, slot));
-    assert_eq!(stores(&world), 0, "the last slots free their arenas themselves");
+    assert_eq!(stores(&world), 0, "the frees of the last slots free their arenas");
     next.into_iter().for_each(|next| close(&world, next));
 }
 
 #[test]
-fn a_free_overtaken_by_the_drop_keeps_no_memory() {
+fn a_free_overtaken_by_the_drop_leaks_no_memory() {
     let many = if cfg!(miri) { OWN_LOOKS + 2 } else { 5_000 };
     let cases = [(3, 1), (many, OWN_LOOKS), (1, 0), (2, 0), (2, 1), (many, 0), (many, many - 1)];
     for local in [false, true] {
@@ -180,7 +180,7 @@ fn looks(arenas: usize) -> usize {
     assert_eq!(
         (stores(&world), world.tally.looks.load(Relaxed)),
         (0, parked),
-        "a last slot looks at nothing"
+        "the free of a last slot looks at no group"
     );
     parked
 }

@@ -29,7 +29,7 @@ impl Visitor {
 
     /// Returns the request that this thread leaves if another thread is visiting the bag, or 0 for
     /// no request.
-    pub(super) fn wish(self) -> usize {
+    pub(super) fn request(self) -> usize {
         match self {
             Self::Holder | Self::Passer => 0,
             Self::Finisher => 1,

@@ -28,7 +28,11 @@ fn groups_of_an_exited_thread_are_found_after_the_gate_opens() {
 
     let pass = store.enter();
     let mut slots = vec![claim(&world, arena, &mine)];
-    assert_eq!((pass.is_some(), theirs.pages().get()), (true, 2), "nothing is unbound behind the gate");
+    assert_eq!(
+        (pass.is_some(), theirs.pages().get()),
+        (true, 2),
+        "nothing is unbound while the gate is shut"
+    );
     drop(pass);
     // The next group that this thread needs is one of the exited thread's.
     slots.extend((0..GEOMETRY.slots).map(|_| claim(&world, arena, &mine)));
@@ -67,7 +71,7 @@ fn a_look_for_idle_groups_waits_for_an_open_gate() {
     let slow_path = || unsafe { claim_slow(&world, store, mine.record()) }.unwrap();
     let pass = store.enter();
     slots.extend(last.into_iter().chain((0..64).map(|_| slow_path())));
-    assert_eq!((pass.is_some(), fourth_group.idle().get()), (true, 0), "no look behind the gate");
+    assert_eq!((pass.is_some(), fourth_group.idle().get()), (true, 0), "no look while the gate is shut");
     drop(pass);
     slots.push(slow_path());
     assert_eq!(fourth_group.idle().get(), 1);

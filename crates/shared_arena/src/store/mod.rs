@@ -332,7 +332,7 @@ impl ArenaStore {
     /// The parts are the caller's to take off: groups that it freed, a shard that it took out of a
     /// bag, or the closing thread's part. The caller uses the store afterwards only if one of the
     /// remaining parts is its own.
-    pub(crate) unsafe fn part(store: NonNull<Self>, parts: usize) -> bool {
+    pub(crate) unsafe fn take_off_parts(store: NonNull<Self>, parts: usize) -> bool {
         // SAFETY: the store is live while the caller's parts are not taken off. The reference
         // covers only this field.
         let last = take_off(unsafe { &(*store.as_ptr()).left }, parts);

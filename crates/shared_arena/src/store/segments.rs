@@ -74,9 +74,9 @@ impl Segments {
         }
         // SAFETY: this thread sees the published segment, `seat.at` is within its bounds, and the
         // cell is used only in this call.
-        let place = unsafe { place(segment, seat.at) };
+        let cell = unsafe { cell(segment, seat.at) };
         // SAFETY: shards live as long as the store (S1).
-        unsafe { ShardPtr::from_raw(place.shard.get()) }
+        unsafe { ShardPtr::from_raw(cell.shard.get()) }
     }
 
     /// Returns the shard in this seat. If there is none, makes one for `store` and `record`.
@@ -111,8 +111,8 @@ impl Segments {
         unsafe { shard.write(Shard::new(record, store)) };
         // SAFETY: this thread sees the published segment, `seat.at` is within its bounds, and the
         // cell is used only in this call.
-        let place = unsafe { place(segment, seat.at) };
-        place.shard.publish(shard.as_ptr());
+        let cell = unsafe { cell(segment, seat.at) };
+        cell.shard.publish(shard.as_ptr());
         self.shard(seat).ok_or_else(|| account.refused(0, RefusalCause::GlobalAllocator))
     }
 
@@ -128,25 +128,25 @@ impl Segments {
 
     /// Returns all shards that this thread sees.
     pub(super) fn shards(&self) -> impl Iterator<Item = ShardPtr> {
-        let places = self.0.iter().enumerate().flat_map(|(number, segment)| {
+        let cells = self.0.iter().enumerate().flat_map(|(number, segment)| {
             // ORDERING: `see_order`. Pairs with the Release in `StoreAccount::publish_array`.
             let segment = segment.load(see_order());
-            let places = if segment.is_null() { 0 } else { FIRST << number };
+            let cells = if segment.is_null() { 0 } else { FIRST << number };
             // SAFETY: the segment was published and has `FIRST << number` cells. The iterator
             // borrows the segments, so the store is live.
-            (0..places).map(move |at| unsafe { place(segment, at) })
+            (0..cells).map(move |at| unsafe { cell(segment, at) })
         });
         // SAFETY: shards live as long as the store (S1).
-        places.filter_map(|place| unsafe { ShardPtr::from_raw(place.shard.observe()) })
+        cells.filter_map(|cell| unsafe { ShardPtr::from_raw(cell.shard.observe()) })
     }
 
     /// Tells loom that this thread is about to free the cells of this segment.
-    fn end_places(&self, number: usize) {
+    fn end_cells(&self, number: usize) {
         let segment = self.0[number].load(Ordering::Relaxed);
-        let places = if segment.is_null() { 0 } else { FIRST << number };
-        for at in 0..places {
+        let cells = if segment.is_null() { 0 } else { FIRST << number };
+        for at in 0..cells {
             // SAFETY: the segment was published, and has `FIRST << number` cells.
-            unsafe { place(segment, at) }.witness.end();
+            unsafe { cell(segment, at) }.witness.end();
         }
     }
 
@@ -156,15 +156,15 @@ impl Segments {
     /// No other thread uses the store again, no shard has a group, and `account` is the store's.
     pub(super) unsafe fn release(&self, account: &StoreAccount) {
         for shard in self.shards() {
-            if let Some(place) = NonNull::new(shard.as_ptr()) {
+            if let Some(memory) = NonNull::new(shard.as_ptr()) {
                 // SAFETY: the shard was acquired with this layout, and no code uses it.
-                unsafe { account.release(place.cast(), Layout::new::<Shard>()) };
+                unsafe { account.release(memory.cast(), Layout::new::<Shard>()) };
             }
         }
         for (number, segment) in self.0.iter().enumerate() {
             let segment = NonNull::new(segment.load(Ordering::Relaxed));
             if cfg!(ephemera_loom) {
-                self.end_places(number);
+                self.end_cells(number);
             }
             if let (Some(segment), Some(layout)) = (segment, segment_layout(number)) {
                 // SAFETY: the segment was acquired with this layout, and no code uses it.
@@ -180,18 +180,18 @@ impl Segments {
 /// This thread made the segment or sees it published, and the segment has more than `at` cells. The
 /// result is not used after the store is freed.
 #[inline]
-unsafe fn place<'s>(segment: *mut SegmentCell, at: usize) -> &'s SegmentCell {
+unsafe fn cell<'s>(segment: *mut SegmentCell, at: usize) -> &'s SegmentCell {
     // SAFETY: the caller guarantees that the segment has more than `at` cells.
-    let place = unsafe { segment.add(at) };
+    let cell = unsafe { segment.add(at) };
     // SAFETY: the cell was initialised with the segment, and no code borrows it mutably.
-    let place = unsafe { &*place };
-    place.witness.touch();
-    place
+    let cell = unsafe { &*cell };
+    cell.witness.touch();
+    cell
 }
 
 fn segment_layout(number: usize) -> Option<Layout> {
-    let places = FIRST.checked_shl(u32::try_from(number).ok()?)?;
-    Layout::array::<SegmentCell>(places).ok()
+    let cells = FIRST.checked_shl(u32::try_from(number).ok()?)?;
+    Layout::array::<SegmentCell>(cells).ok()
 }
 
 // ORDERING: Release. Pairs with the Acquire in `Segments::shard`, `Segments::make_segment`,
