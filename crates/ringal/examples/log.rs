@@ -30,7 +30,7 @@ fn drain<L: AsRef<[u8]>>(from: &Receiver<L>) -> usize {
 }
 
 /// Formats each line into its own vector. Returns the number of written bytes.
-fn with_strings() -> usize {
+fn with_vectors() -> usize {
     let (out, from) = sync_channel::<Vec<u8>>(32);
     let writer = thread::spawn(move || drain(&from));
     for number in 0..LINES {
@@ -67,7 +67,7 @@ fn with_a_ring() -> (usize, String) {
 
 fn main() {
     let start = Instant::now();
-    let (bytes, heap) = HEAP.watch(with_strings);
+    let (bytes, heap) = HEAP.watch(with_vectors);
     let on_heap = start.elapsed();
 
     let start = Instant::now();
@@ -75,7 +75,7 @@ fn main() {
     let on_ring = start.elapsed();
 
     println!("{banner}: {bytes} bytes");
-    println!("strings: {:6} requests of memory, at most {} bytes, {on_heap:?}", heap.requests, heap.peak);
+    println!("vectors: {:6} requests of memory, at most {} bytes, {on_heap:?}", heap.requests, heap.peak);
     println!("ring:    {:6} requests of memory, at most {} bytes, {on_ring:?}", ring.requests, ring.peak);
     println!("The ring saved {} requests of memory, in a fixed 16 KiB.", heap.requests - ring.requests);
     assert_eq!(bytes, same, "both ways write the same lines");

@@ -82,7 +82,7 @@ fn main() {
     println!("vectors: {:6} requests of memory, at most {} bytes, {on_heap:?}", heap.requests, heap.peak);
     println!("ring:    {:6} requests of memory, at most {} bytes, {on_ring:?}", ring.requests, ring.peak);
     println!("The ring saved {} requests and the copies.", heap.requests - ring.requests);
-    println!("It was full {refused} times, and {high_water} of its bytes were used.");
+    println!("The ring was full {refused} times, and {high_water} of its bytes were used.");
     assert_eq!(bytes, same, "both ways pass the same bodies");
     assert!(heap.requests >= 2 * PACKETS && ring.requests < heap.requests / 10);
 }

@@ -250,7 +250,7 @@ impl GuardPtr {
 
     /// Removes the guard of a free region, which the ring is merging into the previous region.
     #[inline]
-    pub(crate) fn swallow(self) {
+    pub(crate) fn remove_guard(self) {
         self.witness().end();
         // SAFETY: the region is free, so only the ring accesses its guard (C2), and the ring does
         // not use the guard again.

@@ -46,10 +46,10 @@ impl ModelStores {
 
     /// Starts a thread that drops `buffers`.
     fn release<T: Send + 'static>(&self, buffers: T) -> thread::JoinHandle<()> {
-        let place = self.clone();
+        let stores = self.clone();
         thread::spawn(move || {
             drop(buffers);
-            drop(place);
+            drop(stores);
         })
     }
 
@@ -88,10 +88,10 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
 #[test]
 fn loom_split_and_merge_beside_two_releases() {
     check(|| {
-        let place = ModelStores::new();
-        let mut ring = place.ring(3);
+        let stores = ModelStores::new();
+        let mut ring = stores.ring(3);
         let (one, two) = (unit(&mut ring), unit(&mut ring));
-        let releases = [place.release(one), place.release(two)];
+        let releases = [stores.release(one), stores.release(two)];
         // The third unit is free, so this request needs only the second unit in addition.
         let large = ring.fixed(UNIT + 1);
         let small = ring.fixed(1);
@@ -102,7 +102,7 @@ fn loom_split_and_merge_beside_two_releases() {
         drop((large, small));
         whole(&mut ring);
         drop(ring);
-        place.all_is_free();
+        stores.all_is_free();
     });
 }
 
@@ -111,10 +111,10 @@ fn loom_split_and_merge_beside_two_releases() {
 #[test]
 fn loom_skip_and_wrap_beside_two_releases() {
     check(|| {
-        let place = ModelStores::new();
-        let mut ring = place.ring(4);
+        let stores = ModelStores::new();
+        let mut ring = stores.ring(4);
         let (one, kept, two) = (unit(&mut ring), unit(&mut ring), unit(&mut ring));
-        let releases = [place.release(one), place.release(two)];
+        let releases = [stores.release(one), stores.release(two)];
         let fourth = unit(&mut ring);
         let again = [ring.fixed(1), ring.fixed(1)];
         for release in releases {
@@ -132,11 +132,11 @@ fn loom_restart_beside_two_releases() {
     const UNITS: usize = 6;
     const _: () = assert!(interval(UNITS * UNIT) == 2 * UNIT, "the check of `low` is due after two units");
     check(|| {
-        let place = ModelStores::new();
-        let mut ring = place.ring(UNITS);
+        let stores = ModelStores::new();
+        let mut ring = stores.ring(UNITS);
         let (one, two) = (unit(&mut ring), unit(&mut ring));
         let first = one.as_ptr();
-        let releases = [place.release(one), place.release(two)];
+        let releases = [stores.release(one), stores.release(two)];
         let third = unit(&mut ring);
         let restarted = third.as_ptr() == first;
         // After a restart, the ring skips the second region while that region is taken.
@@ -155,11 +155,11 @@ fn loom_restart_beside_two_releases() {
 #[test]
 fn loom_growth_beside_a_release() {
     check(|| {
-        let place = ModelStores::new();
-        let mut ring = place.ring(4);
+        let stores = ModelStores::new();
+        let mut ring = stores.ring(4);
         let (one, two, kept) = (unit(&mut ring), unit(&mut ring), unit(&mut ring));
         drop((one, unit(&mut ring)));
-        let release = place.release(two);
+        let release = stores.release(two);
         let mut growing = ring.extendable(1).unwrap();
         // Without the second unit, no free run is long enough.
         let grown = growing.try_reserve(GRANULE + 1).is_ok();
@@ -176,12 +176,12 @@ fn loom_growth_beside_a_release() {
 #[test]
 fn loom_refusal_beside_two_releases() {
     check(|| {
-        let place = ModelStores::new();
-        let mut ring = place.ring(2);
+        let stores = ModelStores::new();
+        let mut ring = stores.ring(2);
         let all = ring.capacity();
         let (one, two) = (unit(&mut ring), unit(&mut ring));
         assert!(ring.fixed(all).is_none());
-        let releases = [place.release(one), place.release(two)];
+        let releases = [stores.release(one), stores.release(two)];
         drop(ring.fixed(all));
         for release in releases {
             release.join().unwrap();
@@ -195,11 +195,11 @@ fn loom_refusal_beside_two_releases() {
 #[test]
 fn loom_refused_request_reports_less_room_than_requested() {
     check(|| {
-        let place = ModelStores::new();
-        let mut ring = place.ring(2);
+        let stores = ModelStores::new();
+        let mut ring = stores.ring(2);
         let all = ring.capacity();
         let (one, two) = (unit(&mut ring), unit(&mut ring));
-        let releases = [place.release(one), place.release(two)];
+        let releases = [stores.release(one), stores.release(two)];
         for asked in [all, 1] {
             match ring.try_fixed(asked) {
                 Ok(buffer) => drop(buffer),
@@ -219,15 +219,15 @@ fn loom_refused_request_reports_less_room_than_requested() {
 #[test]
 fn loom_frozen_handles_are_dropped_by_three_threads() {
     check(|| {
-        let place = ModelStores::new();
-        let mut ring = place.ring(1);
+        let stores = ModelStores::new();
+        let mut ring = stores.ring(1);
         let buffer = unit(&mut ring).freeze();
         let use_it = |buffer: FixedBuf| {
-            let place = place.clone();
+            let stores = stores.clone();
             thread::spawn(move || {
                 drop(buffer.clone());
                 drop(buffer);
-                drop(place);
+                drop(stores);
             })
         };
         let users = [use_it(buffer.clone()), use_it(buffer.clone())];
@@ -244,10 +244,10 @@ fn loom_frozen_handles_are_dropped_by_three_threads() {
 #[test]
 fn loom_frozen_buffer_becomes_writable_for_its_last_handle() {
     check(|| {
-        let place = ModelStores::new();
-        let mut ring = place.ring(1);
+        let stores = ModelStores::new();
+        let mut ring = stores.ring(1);
         let buffer = unit(&mut ring).freeze();
-        let release = place.release(buffer.clone());
+        let release = stores.release(buffer.clone());
         match buffer.try_mut() {
             Ok(buffer) => drop(buffer),
             Err(buffer) => drop(buffer),
@@ -262,15 +262,15 @@ fn loom_frozen_buffer_becomes_writable_for_its_last_handle() {
 #[test]
 fn loom_ring_is_dropped_beside_two_releases() {
     check(|| {
-        let place = ModelStores::new();
-        let mut ring = place.ring(2);
+        let stores = ModelStores::new();
+        let mut ring = stores.ring(2);
         let (one, two) = (unit(&mut ring), unit(&mut ring).freeze());
-        let releases = [place.release(one), place.release(two)];
+        let releases = [stores.release(one), stores.release(two)];
         drop(ring);
         for release in releases {
             release.join().unwrap();
         }
-        place.next_ring_finds_the_rest();
+        stores.next_ring_finds_the_rest();
     });
 }
 
@@ -278,14 +278,14 @@ fn loom_ring_is_dropped_beside_two_releases() {
 #[test]
 fn loom_two_rings_are_dropped_at_once() {
     check(|| {
-        let place = ModelStores::new();
-        let (mut mine, mut yours) = (place.ring(1), place.ring(1));
+        let stores = ModelStores::new();
+        let (mut mine, mut yours) = (stores.ring(1), stores.ring(1));
         let (here, there) = (unit(&mut yours), unit(&mut mine));
-        let other = place.release((yours, there));
+        let other = stores.release((yours, there));
         drop(mine);
         drop(here);
         other.join().unwrap();
-        place.next_ring_finds_the_rest();
+        stores.next_ring_finds_the_rest();
     });
 }
 
@@ -294,16 +294,16 @@ fn loom_two_rings_are_dropped_at_once() {
 #[test]
 fn loom_two_last_buffers_free_their_store_beside_a_sweep() {
     check(|| {
-        let place = ModelStores::new();
-        let mut ring = place.ring(2);
+        let stores = ModelStores::new();
+        let mut ring = stores.ring(2);
         let (one, two) = (unit(&mut ring), unit(&mut ring));
         drop(ring);
-        let releases = [place.release(one), place.release(two)];
-        place.0.sweep();
+        let releases = [stores.release(one), stores.release(two)];
+        stores.0.sweep();
         for release in releases {
             release.join().unwrap();
         }
-        place.all_is_free();
+        stores.all_is_free();
     });
 }
 
@@ -312,19 +312,19 @@ fn loom_two_last_buffers_free_their_store_beside_a_sweep() {
 #[test]
 fn loom_skipped_sweep_is_made_up_for() {
     check(|| {
-        let place = ModelStores::new();
-        let mut ring = place.ring(1);
+        let stores = ModelStores::new();
+        let mut ring = stores.ring(1);
         let buffer = ManuallyDrop::new(unit(&mut ring));
         drop(ring);
-        let first = place.clone();
+        let first = stores.clone();
         let first = thread::spawn(move || first.0.sweep());
         let data = NonNull::new(buffer.as_ptr().cast_mut()).expect("a buffer has an address");
         // SAFETY: the buffer starts right after the guard of its region, which is not released yet.
         let guard = unsafe { GuardPtr::of(data) };
         guard.end_use();
         guard.release(region_of(buffer.capacity()));
-        place.0.sweep();
+        stores.0.sweep();
         first.join().unwrap();
-        place.all_is_free();
+        stores.all_is_free();
     });
 }

@@ -8,7 +8,7 @@ use ringal::{CreateError, RingAl};
 
 /// The maximum number of bytes of the caller's memory that a ring with one buffer loses to
 /// alignment, the guard and, with feature `checked`, the margin.
-const MARGIN: usize = if cfg!(feature = "checked") { 128 } else { 64 };
+const LOST: usize = if cfg!(feature = "checked") { 128 } else { 64 };
 
 #[test]
 fn ring_in_static_memory_serves_all_of_it() {
@@ -18,15 +18,15 @@ fn ring_in_static_memory_serves_all_of_it() {
     let memory = unsafe { &mut *memory };
     let range = memory.as_ptr_range();
     let mut ring = RingAl::from_static(memory).unwrap();
-    assert!(ring.capacity() >= 4096 - MARGIN);
+    assert!(ring.capacity() >= 4096 - LOST);
     assert_eq!(ring.stats().bytes_held, 0, "the memory is the caller's");
-    let mut whole = ring.fixed(4096 - MARGIN).expect("an empty ring has room");
+    let mut whole = ring.fixed(4096 - LOST).expect("an empty ring has room");
     whole.extend((0..=255).cycle());
     assert_eq!(whole.spare(), 0);
     let bytes = whole.as_ptr_range();
     assert!(bytes.start >= range.start.cast() && bytes.end <= range.end.cast());
     drop(ring);
-    assert!(whole.iter().copied().eq((0..=255).cycle().take(4096 - MARGIN)));
+    assert!(whole.iter().copied().eq((0..=255).cycle().take(4096 - LOST)));
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn ring_in_memory_of_any_address_and_length_stays_inside() {
                 Err(error) => panic!("{error}"),
                 Ok(mut ring) => {
                     let capacity = ring.capacity();
-                    assert!(capacity + MARGIN >= bytes && capacity <= bytes);
+                    assert!(capacity + LOST >= bytes && capacity <= bytes);
                     let mut buffer = ring.fixed(capacity).expect("an empty ring serves its capacity");
                     buffer.extend((0..capacity).map(|at| at as u8));
                     drop(buffer);

@@ -118,7 +118,7 @@ impl FixedBufMut {
     /// `len` is at most [`FixedBufMut::capacity`], and the first `len` bytes are initialised.
     #[inline]
     pub unsafe fn set_len(&mut self, len: usize) {
-        ephemera_prim::invariant!(len <= self.cap, "more was written than there is room for");
+        ephemera_prim::invariant!(len <= self.cap, "the length exceeds the capacity");
         self.len = len;
     }
 

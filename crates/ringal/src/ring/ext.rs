@@ -82,10 +82,11 @@ impl<'a> ExtBuf<'a> {
 
     /// Makes room for `more` bytes after the written bytes.
     ///
-    /// If the buffer must move to the longest free run, or if the ring has no room, this visits all
-    /// regions of the ring. If at most 32 live buffers prove that no free run is long enough, the
-    /// ring remembers the refusal until it merges regions or searches again. Until then, and while
-    /// these buffers are live, the ring refuses requests of at least that size without a search.
+    /// If the buffer must move to the longest free run, or if the ring has no room, this call
+    /// visits all regions of the ring. If at most 32 live buffers prove that no free run is long
+    /// enough, the ring remembers the refusal until it merges regions or searches again. Until
+    /// then, and while these buffers are live, the ring refuses requests of at least that size
+    /// without a search.
     ///
     /// # Errors
     /// Returns [`Full`] if the ring has no room. The written bytes do not change.
@@ -135,7 +136,7 @@ impl<'a> ExtBuf<'a> {
     /// [`ExtBuf::spare`].
     #[inline]
     pub unsafe fn set_len(&mut self, len: usize) {
-        ephemera_prim::invariant!(len <= self.open.room, "more was written than there is room for");
+        ephemera_prim::invariant!(len <= self.open.room, "the length exceeds the room of the open region");
         self.truncate(len);
         self.len = len;
     }
@@ -147,7 +148,7 @@ impl<'a> ExtBuf<'a> {
     #[cfg(feature = "bytes")]
     #[inline]
     pub(crate) unsafe fn advance(&mut self, count: usize) {
-        ephemera_prim::invariant!(count <= self.spare(), "more was written than there is room for");
+        ephemera_prim::invariant!(count <= self.spare(), "the advance exceeds the spare room");
         self.len += count;
     }
 

@@ -11,9 +11,9 @@
 //! for it. A release writes only to its own guard, so the ring learns of the release only from the
 //! guards.
 //!
-//! At most about `2 * end / need` guards are enough to block every run of `need` bytes, so
-//! remembering helps large requests. If [`WATCHED`] guards are not enough, the ring does not
-//! remember the refusal, and every request of that size searches.
+//! About `2 * end / need` guards or fewer block every run of `need` bytes, so the ring can remember
+//! the refusals of large requests. If [`WATCHED`] guards are not enough, the ring does not remember
+//! the refusal, and every request of that size searches.
 //!
 //! A refusal covers both new buffers and extendable buffers that grow, because an open region
 //! counts as free.

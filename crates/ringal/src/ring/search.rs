@@ -18,15 +18,15 @@ use crate::guard::GuardPtr;
 /// At the head, the maximum is higher for large requests (see [`WORTH`]).
 const BRIEF: usize = 8;
 
-/// The number of requested bytes for which a search visits one more region at the head, up to 128
+/// A search visits one more region at the head for each `WORTH` requested bytes, but at most 128
 /// more. Writing a large buffer takes longer than the search, and even longer in a part of the
 /// store that was not used recently.
 const WORTH: usize = 1024;
 
 /// The number of bytes that the ring merges at the head in addition to the requested size. In a
-/// stream of mixed sizes, the next requests then take the fast path instead of merging an
-/// unpredictable number of old regions each. Of the measured values from 0 to 16 KiB, those above 4
-/// KiB gain little more.
+/// stream of mixed sizes, the next requests then take the fast path, instead of each merging an
+/// unpredictable number of old regions. Values from 0 to 16 KiB were measured, and those above 4
+/// KiB gained little more.
 const AHEAD: usize = 4096;
 
 /// A free region that serves a request. It has `len` bytes at offset `at`. Its first `lead` bytes
@@ -62,7 +62,7 @@ impl Chain {
         if need > self.end {
             return None;
         }
-        self.turn(need);
+        self.handle_stop(need);
         let guard = self.guard(self.head);
         let word = guard.look();
         if word.is_taken() {
@@ -131,7 +131,7 @@ impl Chain {
             return None;
         }
         self.refusal.forget();
-        self.turn(want.need);
+        self.handle_stop(want.need);
         let found = match self.search_near(want) {
             None => self.search_all(want),
             near => near,
@@ -219,7 +219,7 @@ impl Chain {
             if word.is_taken() && !weakened!("merge_taken") {
                 break;
             }
-            next.swallow();
+            next.remove_guard();
             longer += word.len();
         }
         if longer != len {

@@ -15,9 +15,9 @@
 //!
 //! A window of 256 KiB or more **rests** if its buffers are freed in bursts, for example by another
 //! thread that frees batches. While the window rests, the head does not restart at `low`. The rest
-//! ends when the window is 4 MiB long or reaches the end of the store. The other thread's core has
-//! modified the cache lines of the freed guards. Until that core evicts a line, the allocation that
-//! uses the line again must wait for it.
+//! ends when the window is 4 MiB long or reaches the end of the store. Windows rest because the
+//! other thread's core has modified the cache lines of the freed guards. An allocation that uses
+//! such a line before that core evicts the line must wait for the transfer of the line.
 //!
 //! A release does not tell the ring which thread it runs on, so the ring compares two regions of a
 //! window: the one at `low`, and a later one at **`probe`**. The head has placed at least 128 KiB
@@ -38,7 +38,7 @@ const PATIENCE: u32 = 16;
 /// restarts becomes `low`. Buffers placed at the frontier before a restart are often freed shortly
 /// before the buffer at `low`. With a smaller number, `low` and the window would therefore climb to
 /// the end of the store.
-const FAREWELL: u32 = 16 * PATIENCE;
+const GIVE_UP: u32 = 16 * PATIENCE;
 
 /// The maximum number of regions that the ring visits from `low` on before a full round, or to find
 /// another region for a restart, or to measure the free run there for an extendable buffer.
@@ -52,7 +52,7 @@ const RESTING: Range<usize> = 256 << 10..4 << 20;
 impl Chain {
     /// Handles a head that has reached `stop`. Checks `low`, and restarts or wraps the head if
     /// necessary. Does nothing if the head is below `stop`.
-    pub(super) fn turn(&mut self, need: usize) {
+    pub(super) fn handle_stop(&mut self, need: usize) {
         if self.head < self.stop {
             return;
         }
@@ -71,7 +71,7 @@ impl Chain {
     /// Returns the offset where the head restarts, or `None` if it does not restart now. The offset
     /// is `low` if the region there is free and the window does not [rest](Self::rests). After
     /// [`PATIENCE`] checks in a row that found `low` taken, or at the end of a pass, it is the
-    /// offset of the first free region within [`SIGHT`] regions of `low`. After [`FAREWELL`]
+    /// offset of the first free region within [`SIGHT`] regions of `low`. After [`GIVE_UP`]
     /// checks, that offset becomes `low`.
     fn restart(&mut self) -> Option<usize> {
         if self.low >= self.head {
@@ -88,9 +88,9 @@ impl Chain {
         if self.misses % PATIENCE != 0 && self.head < self.end {
             return None;
         }
-        let given_up = self.misses >= FAREWELL;
+        let given_up = self.misses >= GIVE_UP;
         if given_up {
-            self.misses = FAREWELL - PATIENCE;
+            self.misses = GIVE_UP - PATIENCE;
         }
         let mut at = self.low;
         for _ in 0..SIGHT {

@@ -33,10 +33,10 @@ fn guards_are_in_order(ring: &RingAl) {
         assert!(word.len() >= GRANULE && word.len() % GRANULE == 0);
         guards.push(at);
     });
-    for mark in [chain.head, chain.low, chain.frontier, chain.probe] {
+    for position in [chain.head, chain.low, chain.frontier, chain.probe] {
         assert!(
-            mark == chain.end || mark == NOWHERE || guards.contains(&mark),
-            "a mark at {mark}: {chain:?}"
+            position == chain.end || position == NOWHERE || guards.contains(&position),
+            "no guard at the position {position}: {chain:?}"
         );
     }
     assert!(chain.stop <= chain.end && chain.stop <= chain.frontier);
@@ -277,8 +277,8 @@ fn merge_forgets_a_probe_that_it_covers() {
 
 #[test]
 fn refusal_keeps_the_guards_that_prove_it() {
-    // At most 32 of the 160 regions are enough to block requests of a 27th of the ring. More than
-    // 32 are necessary to block requests that are slightly longer than one region.
+    // A request for a 27th of the ring is blocked by 32 of the 160 regions or fewer. A request that
+    // is slightly longer than one region is blocked only by more than 32.
     let mut ring = RingAl::new(160 * region_of(SMALL));
     let held = fill(&mut ring, SMALL, 160);
     let part = 6 * region_of(SMALL) - OVERHEAD;
