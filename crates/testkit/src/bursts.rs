@@ -33,9 +33,9 @@ pub fn faults() -> usize {
     after_name.split_whitespace().nth(7).and_then(|word| word.parse().ok()).expect("a number")
 }
 
-/// Returns the number of bytes that may be resident because the system has put huge pages around
-/// used spans of `lengths` lengths: 2 MiB for each length if the system gives huge pages to every
-/// program, and otherwise none.
+/// Returns the maximum number of resident bytes that huge pages add around used spans of `lengths`
+/// different lengths: 2 MiB for each length if the system gives huge pages to every program, and
+/// otherwise 0.
 #[must_use]
 pub fn huge_page_excess(lengths: usize) -> usize {
     let mode = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
@@ -158,6 +158,10 @@ pub fn two_freed_at_once<B: Send>(make: impl Fn() -> B + Sync, free: impl Fn(&mu
 /// `memory` does not have ten bursts.
 pub fn check_pages_are_kept(memory: &[BurstMemory], bytes: usize) {
     let faults: Vec<_> = memory.iter().map(|burst| burst.faults).collect();
-    assert_eq!(faults.len(), 10, "the allocator adapts during the first eight of ten bursts");
+    assert_eq!(
+        faults.len(),
+        10,
+        "the check needs ten bursts, because the allocator adapts during the first eight"
+    );
     assert!(faults[8..].iter().all(|later| *later < bytes / PAGE / 4), "{faults:?}");
 }

@@ -84,7 +84,7 @@ pub const FILLED_EDGE: usize = here_or_miri(64 << 10, 256);
 pub fn seeds() -> u64 {
     let Some(text) = std::env::var_os(SEEDS_VARIABLE) else { return SEEDS as u64 };
     let seeds = text.to_str().and_then(positive);
-    seeds.unwrap_or_else(|| panic!("{SEEDS_VARIABLE}={text:?} is no positive number"))
+    seeds.unwrap_or_else(|| panic!("{SEEDS_VARIABLE}={text:?} is not a positive number"))
 }
 
 fn positive(text: &str) -> Option<u64> {

@@ -44,7 +44,7 @@ pub(crate) const fn filled(len: usize) -> [Range<usize>; 2] {
 pub(crate) unsafe fn fill(start: NonNull<u8>, range: Range<usize>, seed: u8) {
     let mut at = range.start;
     while at < range.end {
-        let from = window(at, range.end, seed);
+        let from = pattern_piece(at, range.end, seed);
         // SAFETY: `at` is below `range.end`, and the caller guarantees `range.end` bytes at
         // `start`.
         let to = unsafe { start.add(at) };
@@ -65,7 +65,7 @@ pub(crate) unsafe fn fill(start: NonNull<u8>, range: Range<usize>, seed: u8) {
 pub(crate) unsafe fn first_change(start: NonNull<u8>, range: Range<usize>, seed: u8) -> Option<Difference> {
     // SAFETY: the caller guarantees that the bytes in `range` are readable and initialised, and
     // that no other code writes them.
-    unsafe { first_difference(start, range, |at, end| window(at, end, seed)) }
+    unsafe { first_difference(start, range, |at, end| pattern_piece(at, end, seed)) }
 }
 
 /// Returns the first byte at the offsets `range` from `start` that is not zero, if any.
@@ -82,7 +82,7 @@ pub(crate) unsafe fn first_nonzero(start: NonNull<u8>, range: Range<usize>) -> O
 
 /// Returns a piece of the pattern of `seed` that starts at offset `at`. The piece ends at `end` or
 /// at the end of the pattern's period, whichever comes first.
-fn window(at: usize, end: usize, seed: u8) -> &'static [u8] {
+fn pattern_piece(at: usize, end: usize, seed: u8) -> &'static [u8] {
     let phase = at % PERIOD;
     let len = (PERIOD - phase).min(end - at);
     &TABLE[usize::from(seed) + phase..][..len]

@@ -326,7 +326,7 @@ impl<S: Subject> Run<'_, '_, S> {
         self.elsewhere(errand).map(drop)
     }
 
-    /// Checks the remaining blocks, and then frees the oldest and the newest in turn.
+    /// Checks the remaining blocks, and then alternately frees the oldest and the newest.
     fn close(&mut self) -> Result<(), Violation> {
         self.oracle.check()?;
         while !self.oracle.is_empty() {

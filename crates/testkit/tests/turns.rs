@@ -1,4 +1,4 @@
-//! Tests [`take_turn`], by which tests of global state run one at a time.
+//! Tests [`take_turn`], which lets only one test of global state run at a time.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;

@@ -21,7 +21,7 @@ pub const LARGEST_SHIFTED_ALIGN: usize = 1 << 20;
 pub struct Disaligning<A = Global> {
     inner: A,
     /// Maps the address of a block to the inner allocator's block that contains it.
-    homes: Mutex<HashMap<usize, InnerBlock>>,
+    inner_blocks: Mutex<HashMap<usize, InnerBlock>>,
 }
 
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl<A> Disaligning<A> {
     /// Creates a `Disaligning` over `inner`.
     #[must_use]
     pub fn over(inner: A) -> Self {
-        Self { inner, homes: Mutex::new(HashMap::new()) }
+        Self { inner, inner_blocks: Mutex::new(HashMap::new()) }
     }
 
     /// Returns the inner allocator.
@@ -56,8 +56,8 @@ impl<A> Disaligning<A> {
     }
 
     /// Locks the map, even if a panic has poisoned the lock.
-    fn homes(&self) -> MutexGuard<'_, HashMap<usize, InnerBlock>> {
-        self.homes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn inner_blocks(&self) -> MutexGuard<'_, HashMap<usize, InnerBlock>> {
+        self.inner_blocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -74,13 +74,13 @@ unsafe impl<A: Allocator> Allocator for Disaligning<A> {
         }
         let slack = if align <= LARGEST_SHIFTED_ALIGN { align } else { 0 };
         let size = layout.size().checked_add(slack).ok_or(AllocError)?;
-        let home = Layout::from_size_align(size, align).map_err(|_| AllocError)?;
-        let start = self.inner.allocate(home)?.cast::<u8>();
+        let inner_layout = Layout::from_size_align(size, align).map_err(|_| AllocError)?;
+        let start = self.inner.allocate(inner_layout)?.cast::<u8>();
         let even = (start.addr().get() / align).is_multiple_of(2);
         // SAFETY: the inner block is `slack` bytes longer than the layout, so the shifted block
         // ends inside it.
         let shifted = unsafe { start.add(if even { slack } else { 0 }) };
-        self.homes().insert(shifted.addr().get(), InnerBlock { start, layout: home });
+        self.inner_blocks().insert(shifted.addr().get(), InnerBlock { start, layout: inner_layout });
         Ok(NonNull::slice_from_raw_parts(shifted, layout.size()))
     }
 
@@ -88,10 +88,11 @@ unsafe impl<A: Allocator> Allocator for Disaligning<A> {
         if layout.size() == 0 {
             return;
         }
-        let home = self.homes().remove(&ptr.addr().get());
-        let home = home.unwrap_or_else(|| panic!("{ptr:p} with {layout:?} was freed but never allocated"));
+        let block = self.inner_blocks().remove(&ptr.addr().get());
+        let block =
+            block.unwrap_or_else(|| panic!("{ptr:p} with {layout:?} was freed, but is not allocated"));
         // SAFETY: `inner` allocated this block with this layout. The block was just removed from
         // the map, so it is freed once.
-        unsafe { self.inner.deallocate(home.start, home.layout) };
+        unsafe { self.inner.deallocate(block.start, block.layout) };
     }
 }

@@ -48,7 +48,7 @@ pub(crate) enum Fault {
     StaysHere,
 }
 
-struct Home {
+struct BackingBlock {
     start: NonNull<u8>,
     layout: Layout,
     thread: ThreadId,
@@ -62,7 +62,7 @@ thread_local! {
 pub(crate) struct Broken {
     fault: Fault,
     backing: FailNth,
-    homes: Mutex<BTreeMap<usize, Home>>,
+    blocks: Mutex<BTreeMap<usize, BackingBlock>>,
     calls: AtomicUsize,
 }
 
@@ -76,7 +76,7 @@ impl Broken {
         Self {
             fault,
             backing: FailNth::new(),
-            homes: Mutex::new(BTreeMap::new()),
+            blocks: Mutex::new(BTreeMap::new()),
             calls: AtomicUsize::new(0),
         }
     }
@@ -87,17 +87,17 @@ impl Broken {
         // SAFETY: the backing allocator has just allocated `layout.size()` bytes.
         unsafe { start.write_bytes(0xee, layout.size()) };
         if layout.size() != 0 {
-            let home = Home { start, layout, thread: thread::current().id() };
-            self.homes.lock().expect("no thread panics").insert(start.addr().get(), home);
+            let block = BackingBlock { start, layout, thread: thread::current().id() };
+            self.blocks.lock().expect("no thread panics").insert(start.addr().get(), block);
         }
         Ok(start)
     }
 
     fn give(&self, ptr: NonNull<u8>) {
-        if let Some(home) = self.homes.lock().expect("no thread panics").remove(&ptr.addr().get()) {
+        if let Some(block) = self.blocks.lock().expect("no thread panics").remove(&ptr.addr().get()) {
             // SAFETY: the backing allocator allocated the block with this layout. The block was
             // just removed from the map, so it is freed once.
-            unsafe { self.backing.deallocate(home.start, home.layout) };
+            unsafe { self.backing.deallocate(block.start, block.layout) };
         }
     }
 
@@ -147,12 +147,12 @@ unsafe impl Allocator for Broken {
         let size = layout.size();
         match self.fault {
             Fault::Overlaps if size != 0 => {
-                let homes = self.homes.lock().expect("no thread panics");
-                let fits = |home: &&Home| {
-                    home.layout.size() >= size && home.start.addr().get().is_multiple_of(layout.align())
+                let blocks = self.blocks.lock().expect("no thread panics");
+                let fits = |block: &&BackingBlock| {
+                    block.layout.size() >= size && block.start.addr().get().is_multiple_of(layout.align())
                 };
-                if let Some(home) = homes.values().find(fits) {
-                    return Ok(NonNull::slice_from_raw_parts(home.start, size));
+                if let Some(block) = blocks.values().find(fits) {
+                    return Ok(NonNull::slice_from_raw_parts(block.start, size));
                 }
             }
             Fault::Misaligns if layout.align() > 1 && size != 0 => {
@@ -170,8 +170,8 @@ unsafe impl Allocator for Broken {
             }
             Fault::Refuses if self.every(7) => return Err(AllocError),
             Fault::Corrupts if self.every(5) => {
-                if let Some(home) = self.homes.lock().expect("no thread panics").values().next() {
-                    self.spoil(home.start, home.layout.size());
+                if let Some(block) = self.blocks.lock().expect("no thread panics").values().next() {
+                    self.spoil(block.start, block.layout.size());
                 }
             }
             Fault::LeaksOnRefusal => {
@@ -198,8 +198,8 @@ unsafe impl Allocator for Broken {
         let keep = match self.fault {
             Fault::Leaks => self.every(5),
             Fault::LeaksForeign => {
-                let homes = self.homes.lock().expect("no thread panics");
-                homes.get(&ptr.addr().get()).is_some_and(|home| home.thread != thread::current().id())
+                let blocks = self.blocks.lock().expect("no thread panics");
+                blocks.get(&ptr.addr().get()).is_some_and(|block| block.thread != thread::current().id())
             }
             Fault::LeaksLate => STATE.try_with(|_| ()).is_err(),
             _ => false,
@@ -239,7 +239,7 @@ unsafe impl Allocator for Broken {
 impl Drop for Broken {
     fn drop(&mut self) {
         let starts: Vec<NonNull<u8>> =
-            self.homes.get_mut().expect("no thread panics").values().map(|home| home.start).collect();
+            self.blocks.get_mut().expect("no thread panics").values().map(|block| block.start).collect();
         starts.into_iter().for_each(|start| self.give(start));
     }
 }
@@ -261,6 +261,6 @@ impl Subject for Broken {
     }
 
     fn finish(&self, _alloc: &Self) -> usize {
-        self.homes.lock().expect("no thread panics").values().map(|home| home.layout.size()).sum()
+        self.blocks.lock().expect("no thread panics").values().map(|block| block.layout.size()).sum()
     }
 }
