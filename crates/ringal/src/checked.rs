@@ -13,8 +13,8 @@
 //!
 //! On 64-bit targets, a guard with the mark and the requested size has 32 bytes, and so has the
 //! granule. The margin has at least 32 bytes. A ring in caller-provided memory also loses up to 31
-//! bytes at each end to alignment, so it promises `n - 128` of `n` bytes, instead of `n - 64`
-//! without the checks.
+//! bytes at each end to alignment. It therefore promises `n - 128` of `n` bytes, and `n - 64` in
+//! builds without the checks.
 //!
 //! Safe code cannot cause the errors that these checks find. The feature is for programs that write
 //! through raw pointers, such as programs that pass buffers to devices.
@@ -145,14 +145,14 @@ mod on {
         pub(crate) unsafe fn hand_out(&self, data: NonNull<u8>, bytes: usize, payload: usize) {
             self.asked.store(bytes, Ordering::Relaxed);
             let margin = payload - bytes;
-            // SAFETY: the buffer has `bytes` bytes, so `behind` is in its region.
-            let behind = unsafe { data.add(bytes) };
-            // SAFETY: `margin` bytes from `behind` on are in the region, which only the caller
+            // SAFETY: the buffer has `bytes` bytes, so `after` is in its region.
+            let after = unsafe { data.add(bytes) };
+            // SAFETY: `margin` bytes from `after` on are in the region, which only the caller
             // accesses.
-            unsafe { unpoison(behind, margin) };
-            // SAFETY: `margin` bytes from `behind` on are in the region, which only the caller
+            unsafe { unpoison(after, margin) };
+            // SAFETY: `margin` bytes from `after` on are in the region, which only the caller
             // accesses.
-            unsafe { behind.write_bytes(FILL, margin) };
+            unsafe { after.write_bytes(FILL, margin) };
         }
 
         /// Checks the guard and the margin of a buffer that is about to be released. Ends the
@@ -180,11 +180,11 @@ mod on {
                 ));
             }
             let margin = guard + taken.len() - data.addr().get() - bytes;
-            // SAFETY: the buffer has `bytes` bytes, so `behind` is in its region.
-            let behind = unsafe { data.add(bytes) };
+            // SAFETY: the buffer has `bytes` bytes, so `after` is in its region.
+            let after = unsafe { data.add(bytes) };
             // SAFETY: `hand_out` initialised the margin, and only the caller accesses the region.
-            let behind = unsafe { NonNull::slice_from_raw_parts(behind, margin).as_ref() };
-            if let Some(last) = behind.iter().rposition(|&byte| byte != FILL) {
+            let after = unsafe { NonNull::slice_from_raw_parts(after, margin).as_ref() };
+            if let Some(last) = after.iter().rposition(|&byte| byte != FILL) {
                 let over = last + 1;
                 stop(format_args!(
                     "a buffer of {bytes} bytes at {data:p} was overrun by {over} or more bytes (its margin is {margin})"

@@ -52,8 +52,8 @@
 //!   cycles through up to about 4 MiB of its store. The cache lines of a freed buffer then leave
 //!   the caches of that thread's core before the ring uses them again.
 //! * A request first searches at a few positions where it is likely to find room. If these have no
-//!   room, the search continues through the ring, at most once around. This is often necessary if
-//!   long-lived buffers leave several small gaps far apart, and requests use up one gap after
+//!   room, the search continues through the ring, at most once around. Such a round is often needed
+//!   if long-lived buffers leave several small gaps far apart, and requests use up one gap after
 //!   another.
 //! * In a ring full of small buffers, a refused request visits every buffer. An [`ExtBuf`] that
 //!   cannot grow also visits every buffer. If at most 32 live buffers block every run of the

@@ -2,7 +2,7 @@
 //! separate header.
 //!
 //! ```text
-//!  header: | closed, parked, block, plan, shares, link, swept |  read-only while the ring lives
+//!  header: | closed, half_left, parked, block, plan, shares, .. |  read-only while the ring lives
 //!  block:  | (alignment) | guard | payload .. | guard | payload .. |
 //!                        ^first                                    ^first + end
 //! ```

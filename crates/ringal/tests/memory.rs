@@ -53,9 +53,9 @@ fn ring_in_memory_of_any_address_and_length_stays_inside() {
                     assert_eq!(ring.stats().buffers_live, 0);
                 }
             }
-            let (before, behind) = (&memory[..offset], &memory[offset + bytes..]);
+            let (before, after) = (&memory[..offset], &memory[offset + bytes..]);
             assert!(
-                before.iter().chain(behind).all(|&byte| byte == 0xee),
+                before.iter().chain(after).all(|&byte| byte == 0xee),
                 "a byte outside the given memory was written"
             );
         }

@@ -120,9 +120,10 @@ impl Count {
     }
 
     /// Counts a strong handle, made from a weak one, and returns `true`. Returns `false` without
-    /// counting the handle if the value was dropped or moved out. The exchange can be relaxed: a
-    /// thread that has a weak handle has seen the initialised value, and while a weak handle
-    /// exists, `get_mut` and `make_mut` never give mutable access to the value.
+    /// counting the handle if the value was dropped or moved out.
+    ///
+    /// The exchange can be relaxed. A thread that has a weak handle has seen the initialised value.
+    /// While a weak handle exists, `get_mut` and `make_mut` never give mutable access to the value.
     pub(crate) fn upgrade(&self) -> bool {
         let more = |word| {
             check(strong_in(word));

@@ -5,8 +5,8 @@
 //! group, and most later frees count their slots. One kind of free does not: a local free that
 //! compared records before it could see null. That free sets the bit of its slot with a plain
 //! store, as if the arena were live. A second check in each free would be too expensive. Only the
-//! owner of the shard can be inside a free of this kind, so the closing thread pushes the shard
-//! into the bag of the owner's record, and a **look** counts the bits that no free has counted.
+//! owner of the shard can be inside a free of this kind. So the closing thread pushes the shard
+//! into the bag of the owner's record. A **look** then counts the bits that no free has counted.
 //!
 //! | thread that looks | when | what it knows |
 //! |---|---|---|
@@ -72,7 +72,7 @@ pub(crate) unsafe fn park(world: &ArenaWorld, store: NonNull<ArenaStore>, shard:
     // has this turn. The closing thread's part of the store is not taken off yet.
     unsafe { serve(world, store, shard, 0) };
     if waits {
-        note(world, record);
+        push_record(world, record);
         visit_if_unheld(world, record, LOOKS);
     }
     left
@@ -100,18 +100,19 @@ pub(crate) fn look(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>) {
     if !world.waits() {
         return;
     }
-    let Some(mut records) = world.noted.visit() else { return };
+    let Some(mut records) = world.record_bag.visit() else { return };
     let next = [records.next_new(), records.next_old()];
     drop(records);
     for item in next.into_iter().flatten() {
         // SAFETY: records are never freed (L3).
         let record = unsafe { item.as_ref() };
-        // ORDERING: AcqRel. Pairs with `note`. Publishes: that shards pushed or put back later
-        // require another `note`. This thread sees the shards that precede each earlier `note`.
-        record.data().noted.swap(false, Ordering::AcqRel);
+        // ORDERING: AcqRel. Pairs with `push_record`. Publishes: that shards pushed or put back
+        // later require another call of `push_record`. This thread sees the shards that were pushed
+        // or put back before each earlier call.
+        record.data().in_record_bag.swap(false, Ordering::AcqRel);
         visit(world, record, Visitor::of(record, mine), LOOKS);
         if !record.data().parked.is_empty() {
-            note(world, record);
+            push_record(world, record);
         }
     }
 }
@@ -123,12 +124,12 @@ pub(crate) fn look_at_all(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>
     waiting.map(|record| visit(world, record, Visitor::of(record, mine), usize::MAX)).sum()
 }
 
-/// Pushes a record with parked shards into the world's bag, so that other threads find it. A thread
-/// must call this after it pushes shards into the record's bag, or puts them back.
-fn note(world: &ArenaWorld, record: &Record<ArenaRecord>) {
+/// Pushes a record with parked shards into the bag of records, so that other threads find it. A
+/// thread must call this after it pushes shards into the record's bag, or puts them back.
+fn push_record(world: &ArenaWorld, record: &Record<ArenaRecord>) {
     // ORDERING: AcqRel. Pairs with `look`. Publishes: the contents of the record's bag.
-    if !record.data().noted.swap(true, Ordering::AcqRel) {
-        world.noted.push(NonNull::from(record));
+    if !record.data().in_record_bag.swap(true, Ordering::AcqRel) {
+        world.record_bag.push(NonNull::from(record));
     }
 }
 
@@ -271,10 +272,10 @@ pub(crate) fn visit(
         // ORDERING: SeqCst. Pairs with `visit_if_unheld` and `Bag::visit_or_request`. Publishes:
         // that the gate is open and the lease is released.
         fence(Ordering::SeqCst);
-        // While this thread had the shards, another thread may have taken the record out of the
-        // world's bag and found no shard.
+        // While this thread had the shards, another thread may have taken the record out of the bag
+        // of records and found no shard.
         if !bag.is_empty() && !weakened!("arena_visit_notes_nothing") {
-            note(world, record);
+            push_record(world, record);
         }
         // This thread may be the only one that can notice that the record is free. The record's
         // holder may have exited while this thread had shards from the bag, or another thread may

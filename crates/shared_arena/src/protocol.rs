@@ -91,10 +91,10 @@ pub(crate) unsafe fn make_room_for_counts<'s>(
 /// them. Unless `thorough` is set, stops at a trim that finds the store's gate shut, and skips
 /// shards that probably have few empty groups.
 ///
-/// It skips a shard if the shard's record has had no new holder since `scavenge` last trimmed the
-/// shard, and if booking left few pages without a slot in use since then: fewer than an eighth of
-/// the number of largest groups that the shard's pages would fill. Each such page counts as an
-/// emptied group, because it may be the last page of a group that had a slot in use.
+/// Skips a shard under two conditions. The shard's record has had no new holder since `scavenge`
+/// last trimmed the shard. Since then, booking has left few pages without a slot in use: fewer than
+/// an eighth of the number of largest groups that the shard's pages would fill. Each of these pages
+/// counts as an emptied group, because it may be the last page of a group that had a slot in use.
 fn scavenge(world: &ArenaWorld, store: &ArenaStore, thorough: bool) {
     let pages_per_group = store.geometry().pages.max(1);
     for shard in store.shards() {

@@ -34,7 +34,7 @@ pub(crate) enum Fate {
     /// Leaves the groups for any shard to bind.
     #[cfg_attr(
         not(all(feature = "std", target_has_atomic = "64")),
-        expect(dead_code, reason = "there is one shard only")
+        expect(dead_code, reason = "there is only one shard")
     )]
     Unbind,
 }
@@ -182,13 +182,13 @@ impl SortedPages {
     /// Appends `other` to this list, and returns the head. `other` contains the pages of empty
     /// groups, so the owner claims from these pages last, and empty groups tend to stay empty.
     fn followed_by(&self, other: &Self) -> *mut NearPart {
-        let behind = other.first.map_or(ptr::null_mut(), NearPtr::as_ptr);
+        let after = other.first.map_or(ptr::null_mut(), NearPtr::as_ptr);
         match (self.first, self.last) {
             (Some(first), Some(last)) => {
-                last.next().set(behind);
+                last.next().set(after);
                 first.as_ptr()
             }
-            _ => behind,
+            _ => after,
         }
     }
 }

@@ -24,8 +24,8 @@ pub(crate) struct ArenaRecord {
     pub(crate) entered: OwnerUsize,
     /// Parked shards of this record that wait for a look.
     pub(crate) parked: Bag<Shard>,
-    /// Whether the record is in [`ArenaWorld::noted`].
-    pub(crate) noted: AtomicBool,
+    /// Whether the record is in [`ArenaWorld::record_bag`].
+    pub(crate) in_record_bag: AtomicBool,
     link: BagLink<Record<ArenaRecord>>,
 }
 
@@ -38,7 +38,7 @@ impl ArenaRecord {
                 at: OwnerUsize::new(0),
                 entered: OwnerUsize::new(0),
                 parked: Bag::new(),
-                noted: AtomicBool::new(false),
+                in_record_bag: AtomicBool::new(false),
                 link: BagLink::new(),
             }
         }
@@ -65,8 +65,9 @@ impl ArenaRecord {
 #[derive(Debug)]
 pub(crate) struct ArenaWorld {
     pub(crate) registry: Registry<ArenaRecord>,
-    /// Records with parked shards, for threads that look at shards of other threads.
-    pub(crate) noted: Bag<Record<ArenaRecord>>,
+    /// The bag of records: those with parked shards, for threads that look at shards of other
+    /// threads.
+    pub(crate) record_bag: Bag<Record<ArenaRecord>>,
     /// The number of parked shards of all records.
     pub(crate) parked: AtomicUsize,
     #[cfg(test)]
@@ -78,7 +79,7 @@ impl ArenaWorld {
         pub(crate) fn new(registry: Registry<ArenaRecord>) -> Self {
             Self {
                 registry,
-                noted: Bag::new(),
+                record_bag: Bag::new(),
                 parked: AtomicUsize::new(0),
                 #[cfg(test)]
                 tally: ParkedTally {

@@ -188,7 +188,7 @@ fn conc_arenas_are_freed_while_the_owner_of_their_values_sleeps() {
 /// of this thread's record. Other threads free the remaining values and find the bag in use. The
 /// third thread then serves the requests of all these threads.
 #[test]
-fn conc_arenas_freed_while_a_thread_is_in_the_bag_leave_nothing() {
+fn conc_arenas_freed_during_a_visit_to_the_bag_leave_no_memory() {
     const ARENAS: usize = if cfg!(miri) { 20 } else { 1_000 };
     const OTHERS: usize = if cfg!(miri) { 2 } else { 7 };
     take_turn();

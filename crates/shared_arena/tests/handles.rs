@@ -90,7 +90,7 @@ fn counted_handles_round_trip_through_raw_pointers() {
 }
 
 #[test]
-fn only_a_lone_arc_is_mutable_or_unwraps() {
+fn only_an_unshared_arc_is_mutable_or_unwraps() {
     let tally = Tally::default();
     let arena = Arena::new();
     let mut arc = arena.alloc_arc(tally.value(5));

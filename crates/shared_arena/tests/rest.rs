@@ -57,7 +57,7 @@ fn page_that_another_thread_freed_rests_until_many_others_were_used() {
         }
         value
     });
-    assert!(early * 8 < all, "{early} of {all} slots were used again early");
+    assert!(early * 8 < all, "{early} of {all} slots were reused early");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn arena_with_a_limit_does_not_grow_so_that_pages_rest() {
 }
 
 #[test]
-fn arena_that_is_trimmed_by_hand_does_not_grow_so_that_pages_rest() {
+fn arena_with_manual_trims_does_not_grow_so_that_pages_rest() {
     take_turn();
     let arena = SharedArena::builder().trim(Trim::Manual).build();
     grow(&arena);

@@ -240,7 +240,7 @@ fn conc_pages_of_an_exited_thread_are_reused() {
 /// long after it has freed the other slots.
 #[test]
 #[cfg_attr(miri, ignore = "too slow: a group of many pages has many slots")]
-fn conc_groups_of_an_exited_thread_that_few_frees_empty_are_reused() {
+fn conc_groups_of_an_exited_thread_are_reused_after_few_frees_empty_them() {
     // The number of slots in the largest group of this type.
     const GROUP: usize = 28 * 63;
     take_turn();

@@ -28,9 +28,9 @@ pub fn resident() -> usize {
 #[must_use]
 pub fn faults() -> usize {
     let stat = fs::read_to_string("/proc/self/stat").expect("the system has this file");
-    let after_name = stat.rsplit(')').next().expect("the name of the program");
+    let after_name = stat.rsplit(')').next().expect("the text contains the name of the program");
     // The text after the name starts with field 3, and `minflt` is field 10.
-    after_name.split_whitespace().nth(7).and_then(|word| word.parse().ok()).expect("a number")
+    after_name.split_whitespace().nth(7).and_then(|word| word.parse().ok()).expect("field 10 is a number")
 }
 
 /// Returns the maximum number of resident bytes that huge pages add around used spans of `lengths`
@@ -45,7 +45,7 @@ pub fn huge_page_excess(lengths: usize) -> usize {
 /// Returns the number that the system gave to the calling thread.
 fn thread_number() -> String {
     let stat = fs::read_to_string("/proc/thread-self/stat").expect("the system has this file");
-    stat.split(' ').next().expect("the number of the thread").to_owned()
+    stat.split(' ').next().expect("the text begins with the number of the thread").to_owned()
 }
 
 /// Waits until a thread of this process sleeps. A thread that the system has preempted before it

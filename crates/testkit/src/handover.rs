@@ -16,7 +16,7 @@ pub fn hand_over<V: Send>(batches: usize, len: usize, mut make: impl FnMut() -> 
         scope.spawn(move || {
             for batch in from {
                 drop(batch);
-                done.send(()).expect("the first thread waits for this");
+                done.send(()).expect("the first thread waits for the message");
             }
         });
         for _ in 0..batches {

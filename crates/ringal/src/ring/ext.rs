@@ -251,17 +251,17 @@ impl RingAl {
         // code below does not unpoison the bytes that move.
         let (old, new) = (from.data.addr().get(), to.data.addr().get());
         let (end, inside) = (new + to.room, (new..new + to.room).contains(&old));
-        let (before, behind) = if inside { (old - new, end - old - len) } else { (to.room, 0) };
+        let (before, after) = if inside { (old - new, end - old - len) } else { (to.room, 0) };
         // SAFETY: `before` bytes from `to.data` on are in the new open region, which only the ring
         // accesses (C2).
         unsafe { unpoison(to.data, before) };
         // SAFETY: the first `len` bytes of the old region are written, so `len` is at most the room
         // of that region.
         let rest = unsafe { from.data.add(len) };
-        if behind != 0 {
-            // SAFETY: `behind` bytes from `rest` on are in the new open region, which only the ring
+        if after != 0 {
+            // SAFETY: `after` bytes from `rest` on are in the new open region, which only the ring
             // accesses (C2). They follow the bytes that move.
-            unsafe { unpoison(rest, behind) };
+            unsafe { unpoison(rest, after) };
         }
         // SAFETY: `len` bytes at `from` are written, and `to` has room for at least `least` bytes,
         // which is more than `len`. Both lie in free regions, which only the ring accesses (C2).

@@ -40,8 +40,9 @@ const PATIENCE: u32 = 16;
 /// the end of the store.
 const GIVE_UP: u32 = 16 * PATIENCE;
 
-/// The maximum number of regions that the ring visits from `low` on before a full round, or to find
-/// another region for a restart, or to measure the free run there for an extendable buffer.
+/// The maximum number of regions that the ring visits from `low` on in three cases: before a full
+/// round, to find another region for a restart, and to measure the free run at `low` for an
+/// extendable buffer.
 pub(super) const SIGHT: usize = 64;
 
 /// The lengths in bytes at which a window may rest. A shorter window fits into the second-level

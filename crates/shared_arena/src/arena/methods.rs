@@ -80,7 +80,7 @@ macro_rules! arena_methods {
         }
 
         impl<T> Default for $name<T> {
-            /// Creates an arena like `new`.
+            /// Creates an arena without slots, like `new`.
             ///
             /// # Aborts
             /// Calls `handle_alloc_error` if there is no memory for the arena's state.
@@ -239,8 +239,8 @@ macro_rules! sendable_methods {
             /// too long.
             ///
             /// The call visits each page of this thread and of exited threads, and each page that
-            /// no thread owns. This includes pages with live slots, so the call takes time linear
-            /// in the number of visited pages.
+            /// no thread owns. It also visits those with live slots, so it takes time linear in
+            /// the number of all these pages.
             pub fn trim(&self) -> bool {
                 thread::shrink(self.core.store())
             }

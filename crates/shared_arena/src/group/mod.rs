@@ -39,10 +39,10 @@ use parts::Rare;
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct PageGroup {
-    /// The identity of the owner, or of the last owner if the group is unbound: the address of a
-    /// record, the mark of a pool, or null before the first owner and after the arena's drop. In a
-    /// group that was left for the turn-holder, this word links to the next group that was left
-    /// (`turn`).
+    /// The identity of the owner: the address of a record, or the mark of a pool. An unbound group
+    /// keeps the identity of its last owner. Null before the first owner and after the arena's
+    /// drop. In a group that was left for the turn-holder, this word links to the next group that
+    /// was left (`turn`).
     record: OwnerPtr<()>,
     /// The last shard to which the group was bound, or null. `ShardPtr::of` casts this pointer to a
     /// pointer to a `Shard`.

@@ -202,7 +202,7 @@ fn loom_a_record_with_a_parked_shard_stays_in_reach_of_looks() {
         parked::look(&model.world, None);
         other.join().unwrap();
         let data = thread.record().data();
-        assert!(data.parked.is_empty() || !model.world.noted.is_empty(), "no look finds the record");
+        assert!(data.parked.is_empty() || !model.world.record_bag.is_empty(), "no look finds the record");
         thread.free(slot);
         drop(thread);
         model.ended();
