@@ -19,7 +19,8 @@ const fn here_or_miri(here: usize, miri: usize) -> usize {
 /// Number of seeds for each profile. The environment variable [`SEEDS_VARIABLE`] overrides this
 /// number.
 pub const SEEDS: usize = here_or_miri(48, 1);
-/// The environment variable that overrides [`SEEDS`]. `cargo xtask test` sets it to 24.
+/// The environment variable that overrides [`SEEDS`]. If it is not set, `cargo xtask test` sets it
+/// to 24.
 pub const SEEDS_VARIABLE: &str = "EPHEMERA_SEEDS";
 /// Number of operations in a program generated from a seed.
 pub const SEED_OPS: usize = here_or_miri(400, 24);
