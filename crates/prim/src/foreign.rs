@@ -16,7 +16,7 @@
 //!   word           meaning                                    waits for a dequeue (F1)
 //!   0              nothing freed                              no
 //!   n              n freed since the last dequeue             yes
-//!   countdown      less than COMPLETE is freed                no
+//!   countdown      some blocks are still live                 no
 //!   COMPLETE       the last live block was freed              yes
 //! ```
 //!
@@ -122,7 +122,7 @@ impl<U> Foreign<U> {
     /// **not** live. Only the holder of the record's lease may call this, after it has booked
     /// everything that it dequeued, and while a block or slot of the unit is live.
     pub fn start_countdown(&self, first: u64) -> bool {
-        crate::invariant!(first & COUNTDOWN != 0, "a countdown that is not marked");
+        crate::invariant!(first & COUNTDOWN != 0, "the first word of a countdown lacks the bit `COUNTDOWN`");
         // Relaxed: the exchange continues the release sequence of the swap in `Taken::next`, which
         // published the read of the link.
         self.word.compare_exchange(0, first, Ordering::Relaxed, Ordering::Relaxed).is_ok()

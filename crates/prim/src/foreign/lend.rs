@@ -53,7 +53,8 @@ impl<U> Foreign<U> {
 }
 
 impl<U: ForeignHeader> LentUnits<'_, U> {
-    /// Returns the next unit, or `None` after the last. The unit stays live until it is put back.
+    /// Sets the next unit aside and returns it, or returns `None` after the last unit. The unit
+    /// stays live until it is put back.
     pub fn look(&mut self) -> Option<NonNull<U>> {
         let unit = self.take()?;
         // SAFETY: the unit has just been taken off `rest`.
@@ -135,7 +136,7 @@ impl<U: ForeignHeader> LentUnits<'_, U> {
 
 impl<U: ForeignHeader> Inbox<U> {
     /// Takes all units out of the inbox, for a thread that looks at them and does not book their
-    /// frees. [`LentUnits::put_back`] puts the units that the thread looked at into `aside`, and
+    /// frees. [`LentUnits::put_back`] puts the units that the thread set aside into `aside`, and
     /// the others into `inbox`. Any thread may call this while others push and the holder drains.
     ///
     /// # Safety

@@ -74,7 +74,7 @@ fn take_yields_all_units_and_each_may_be_freed_at_once() {
 }
 
 #[test]
-fn units_stay_lent_once_one_of_them_was_looked_at() {
+fn newest_unit_stays_lent_once_a_unit_was_looked_at() {
     let (inbox, seen) = (Inbox::new(), Inbox::new());
     let units: Vec<_> = (0..3).map(|_| chunk()).collect();
     for unit in &units {
