@@ -279,9 +279,9 @@ impl<H> IdleQueue<H> {
 
     /// If the owner of a heap is idle by time, purges units in the heap's inbox. If this call has
     /// examined all of them, it puts the seen units back into the inbox for the look after the next
-    /// pause. Then does the work of looks that found the heap's gate shut. Returns whether the next
-    /// look need not wait for the next clock tick. Only the thread inside the queue's gate may call
-    /// this.
+    /// pause. Then does the work of looks by bytes that found the heap's gate shut. Returns whether
+    /// the next look need not wait for the next clock tick. Only the thread inside the queue's gate
+    /// may call this.
     fn visit_heap<E: IdleHeaps<Heap = H>>(&self, heaps: &E, heap: &H, now: usize) -> bool {
         let (mail, visits) = (heaps.mail(heap), heaps.visits(heap));
         if !heaps.is_held(heap) {

@@ -1,7 +1,7 @@
 //! Looks at one heap whose owner is idle by bytes.
 //!
-//! Only one thread at a time looks at a heap. A thread that finds another one there counts a
-//! *missed look*, and the other thread does its work.
+//! Only one thread at a time looks at a heap. A thread that finds the heap's gate shut counts a
+//! *missed look*, and the thread inside the gate does the work of that look.
 
 use super::{IdleBy, IdleHeaps, IdleQueue, Mail, Purged};
 use crate::barrier;
@@ -11,13 +11,13 @@ use crate::pages;
 use crate::sync::{Ordering, fence};
 
 /// The number of looks at a heap, by threads that found the owner idle by bytes, after which the
-/// next such look first puts the seen units back into the inbox. Looks that found the heap's gate
-/// shut count unless that work is due already. Looks that did not examine the whole inbox do not
+/// next such look first puts the seen units back into the inbox. Missed looks count too, unless the
+/// seen units are already due to be put back. Looks that did not examine the whole inbox do not
 /// count.
 const SEEN_EVERY: usize = if cfg!(miri) { 2 } else { 16 };
 
-/// The largest number of further rounds in which a look by bytes at a heap does the work of looks
-/// that found the heap's gate shut. Each round leaves the gate and enters it again.
+/// The largest number of further rounds in which a look at a heap does the work of missed looks.
+/// Each round leaves the gate and enters it again.
 const CATCH_UP: usize = if cfg!(ephemera_loom) { 1 } else { 64 };
 
 impl<H> IdleQueue<H> {
@@ -59,10 +59,10 @@ impl<H> IdleQueue<H> {
         Some(self.look_inside(heaps, heap, pass))
     }
 
-    /// Purges units of a heap whose owner is idle by bytes, and does the work of looks that found
-    /// the heap's gate shut. The threads that made those looks may have made their last free. After
-    /// [`CATCH_UP`] further rounds, the rest of that work is left to the next look at the heap.
-    /// `pass` is that of the heap's gate.
+    /// Purges units of a heap whose owner is idle by bytes, and does the work of missed looks. The
+    /// threads that missed them may never free or look again. After [`CATCH_UP`] further rounds,
+    /// the rest of that work is left to the next look at the heap. `pass` is the pass of the heap's
+    /// gate.
     pub(super) fn look_inside<'h, E>(&self, heaps: &E, heap: &'h H, mut pass: Pass<'h>) -> Purged
     where
         E: IdleHeaps<Heap = H>,
@@ -90,11 +90,11 @@ impl<H> IdleQueue<H> {
             let is_due = mail.looks.get() >= SEEN_EVERY;
             let is_behind = (missed != 0 || mail.is_behind.get() != 0) && (round.more || is_due);
             mail.is_behind.set(usize::from(is_behind));
-            // While the units are lent, the heap has no mail, so a thread that pushed to it during
-            // that time may not have added it to the queue. ORDERING: after the SeqCst fence of
-            // `LentUnits::put_back`. Pairs with the fence in `IdleQueue::put_back`: either this
-            // thread sees that the heap is not in the queue, or the thread that removes it sees the
-            // units.
+            // While the units are lent, the heap seems to have no mail. A thread that pushed to the
+            // heap or looked at the queue during that time may therefore have left the heap out of
+            // the queue. ORDERING: after the SeqCst fence of `LentUnits::put_back`. Pairs with the
+            // fence in `IdleQueue::put_back`: either this thread sees that the heap is not in the
+            // queue, or the thread that removes it sees the units.
             let is_lost = !mail.queued.load(Ordering::Relaxed) && mail.is_some();
             if is_lost && !weakened!("lent_heap_is_not_queued") {
                 self.add(heaps, heap, true);
@@ -109,9 +109,9 @@ impl<H> IdleQueue<H> {
         purged
     }
 
-    /// Enters the gate of a heap, which this thread has just opened, if `is_behind` is true or if a
-    /// look found the gate shut since the start of this thread's last round. If another thread is
-    /// inside, the work is left to that thread.
+    /// Enters again the gate of a heap that this thread has just opened, if `is_behind` is true or
+    /// if looks were missed since the start of this thread's last round. If another thread is
+    /// inside, leaves the work to that thread.
     pub(super) fn enter_again<U: ForeignHeader>(mail: &Mail<U, H>, is_behind: bool) -> Option<Pass<'_>> {
         if !weakened!("missed_look_without_fence") {
             // ORDERING: SeqCst fence. Pairs with the one in `IdleQueue::look_at`: either this

@@ -40,13 +40,13 @@ pub struct Mail<U, H> {
     /// Shut while a thread looks at the heap.
     pub(super) gate: Gate,
     /// The number of looks that found the owner idle by bytes, since such a look last put the seen
-    /// units back. A look counts when a round has examined the whole inbox, together with the looks
-    /// that found the gate shut. Only the thread inside the heap's gate writes it.
+    /// units back. A look counts once a round has examined the whole inbox, and so do the missed
+    /// looks until then. Only the thread inside the heap's gate writes it.
     pub(super) looks: OwnerUsize,
-    /// The number of looks that found the owner idle by bytes and the gate shut, and whose work no
-    /// round has begun yet.
+    /// The number of missed looks whose work no round has begun yet. A missed look found the owner
+    /// idle by bytes and the gate shut.
     pub(super) missed: AtomicUsize,
-    /// Not zero if rounds have begun the work of such looks, and further rounds must go on with it.
+    /// Not zero if rounds have begun the work of missed looks and further rounds must continue it.
     /// Only the thread inside the heap's gate writes it.
     pub(super) is_behind: OwnerUsize,
 }
@@ -83,7 +83,7 @@ impl<U, H> Mail<U, H> {
 
 #[cfg(all(test, ephemera_loom))]
 impl<U, H> Mail<U, H> {
-    /// Returns the number of looks that found the gate shut and whose work no round has begun yet.
+    /// Returns the number of missed looks whose work no round has begun yet.
     pub(crate) fn missed_looks(&self) -> usize {
         self.missed.load(crate::sync::Ordering::Relaxed)
     }

@@ -26,8 +26,8 @@ struct Looks {
     examined: RefCell<Vec<NonNull<Chunk>>>,
     /// The number of calls to `purge_units`.
     rounds: Cell<usize>,
-    /// The number of further looks at a heap that the next look at this heap meets.
-    met: Cell<usize>,
+    /// The number of looks at the same heap that start during the next call to `purge_units`.
+    nested: Cell<usize>,
 }
 
 impl Looks {
@@ -36,7 +36,7 @@ impl Looks {
             queue: IdleQueue::new(0),
             examined: RefCell::new(Vec::new()),
             rounds: Cell::new(0),
-            met: Cell::new(0),
+            nested: Cell::new(0),
         }
     }
 
@@ -78,7 +78,7 @@ impl IdleHeaps for Looks {
 
     fn purge_units(&self, heap: &Heap, _by: IdleBy) -> Purged {
         self.rounds.set(self.rounds.get() + 1);
-        for _ in 0..self.met.take() {
+        for _ in 0..self.nested.take() {
             assert_eq!(self.queue.look_at(self, heap), None, "only one thread at a time looks at a heap");
         }
         let mut units = heap.mail.lend();
@@ -132,7 +132,7 @@ fn looks_by_bytes_examine_seen_units_again_after_a_number_of_looks() {
 fn a_look_by_time_does_the_work_of_looks_that_found_its_gate_shut() {
     let (looks, heap) = (Looks::new(), Heap::new());
     let unit = looks.push(&heap);
-    looks.met.set(1);
+    looks.nested.set(1);
     looks.queue.look(&looks);
     assert!(looks.rounds.get() >= 2, "{} rounds", looks.rounds.get());
     let before = looks.times(unit);
@@ -147,7 +147,7 @@ fn looks_that_find_the_gate_shut_count_towards_the_next_examination_of_seen_unit
     let unit = looks.push(&heap);
     assert!(looks.queue.look_at(&looks, &heap).is_some());
     assert_eq!(looks.times(unit), 1);
-    looks.met.set(40);
+    looks.nested.set(40);
     assert!(looks.queue.look_at(&looks, &heap).is_some());
     assert_eq!(looks.times(unit), 2, "the look examined the unit again after 40 missed looks");
     book(&heap);
@@ -157,8 +157,8 @@ fn looks_that_find_the_gate_shut_count_towards_the_next_examination_of_seen_unit
 fn a_look_does_the_work_of_a_look_that_found_its_gate_shut() {
     let (looks, heap) = (Looks::new(), Heap::new());
     looks.push(&heap);
-    for (met, rounds) in [(0, 1), (1, 2)] {
-        looks.met.set(met);
+    for (nested, rounds) in [(0, 1), (1, 2)] {
+        looks.nested.set(nested);
         looks.rounds.set(0);
         assert!(looks.queue.look_at(&looks, &heap).is_some());
         assert!(looks.rounds.get() >= rounds, "{} rounds", looks.rounds.get());
