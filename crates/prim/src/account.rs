@@ -27,8 +27,8 @@ pub trait Account {
     fn large(&self, blocks: usize, bytes: usize, adds: bool);
     /// Returns the current sums of the account.
     fn now(&self) -> Booked;
-    /// Notes that a heap may now have an empty unit, which a thread whose request is refused can
-    /// look for. By default, this does nothing.
+    /// Notes that a heap may now have an empty unit, so that a thread whose request is refused
+    /// searches the heaps again. Does nothing by default.
     fn spare(&self) {}
 }
 

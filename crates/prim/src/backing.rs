@@ -12,7 +12,7 @@
 //! to return zeroed memory. The error types carry no data, so their conversion loses no
 //! information.
 //!
-//! A newtype has the size and layout of the type that it wraps.
+//! A newtype has the same layout as the type that it wraps.
 
 #[cfg(any(feature = "allocator-api2-04", feature = "nightly", ephemera_std_allocator))]
 use crate::traits::Allocator;

@@ -1,4 +1,4 @@
-//! An asymmetric pair of fences. On Linux, the fence that runs more often does not execute an
+//! An asymmetric pair of fences. On Linux, the fence that runs more often compiles to no
 //! instruction.
 //!
 //! Suppose that two threads each store a word and then load the other's word. If at least one
@@ -30,8 +30,8 @@ pub fn light() {
 }
 
 /// Prepares the process for [`heavy`]. The first heavy fence of a process with several threads may
-/// take some milliseconds, because the kernel registers the process. A thread calls this function
-/// before it locks or borrows what other threads may need.
+/// take several milliseconds, because the kernel registers the process. A thread calls this
+/// function before it locks or borrows state that other threads may need.
 pub fn prepare() {
     #[cfg(all(ephemera_pages, target_os = "linux"))]
     {

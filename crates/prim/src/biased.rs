@@ -15,8 +15,8 @@
 //!   inside = 0                              locked = false
 //! ```
 //!
-//! Because of the two fences, the owner sees the flag, or the other thread sees that the owner is
-//! inside.
+//! Because of the two fences, at least one thread sees the other's store: the owner sees the flag,
+//! or the other thread sees that the owner is inside.
 //!
 //! The lock stores the generation of the process whose thread locked it (see
 //! [`fork`](crate::fork)). If a process forks while a thread of the parent has the lock, the owner
@@ -84,7 +84,7 @@ impl BiasedLock {
         OwnerPass(self)
     }
 
-    /// Returns whether a thread has the lock, as far as this thread sees.
+    /// Returns whether a thread has the lock. The answer may be out of date.
     pub fn is_locked(&self) -> bool {
         self.locked.load(Ordering::Relaxed) != OPEN
     }
@@ -92,15 +92,15 @@ impl BiasedLock {
     /// Locks, unless the owner is inside, another thread has the lock, or the kernel refuses the
     /// fence. Any thread may call this.
     pub fn try_lock(&self) -> Option<BiasedGuard<'_>> {
-        // Relaxed: because of the heavy fence below, this thread sees what the thread that last had
-        // the lock changed.
+        // Relaxed: because of the heavy fence below, this thread sees the changes of the last
+        // thread that had the lock.
         let locked = generation().wrapping_add(1);
         self.locked.compare_exchange(OPEN, locked, Ordering::Relaxed, Ordering::Relaxed).ok()?;
         let guard = BiasedGuard(self);
         // ORDERING: heavy fence. Pairs with the Release in `BiasedGuard::drop`, and with the light
         // fence in `OwnerPass::state`: either this thread sees that the owner is inside, or the
         // owner sees that another thread has locked. `observe` pairs with `OwnerPass::drop`: this
-        // thread sees what the owner wrote inside.
+        // thread sees the owner's writes inside.
         (barrier::heavy() && self.inside.observe() == 0).then_some(guard)
     }
 }

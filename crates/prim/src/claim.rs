@@ -1,5 +1,5 @@
-//! The claim on the contents of a unit. A thread, usually not the owner, claims the contents before
-//! it returns their pages to the operating system, because the owner is idle.
+//! The claim on the contents of a unit. A thread, usually not the owner, claims the contents of an
+//! idle owner's unit before it returns their pages to the operating system.
 //!
 //! Other threads may free all blocks of a unit while its owner sleeps. The unit then waits in the
 //! owner's inbox, because only the owner may remove a unit from the owner's lists. While the owner

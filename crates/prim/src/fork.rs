@@ -15,8 +15,8 @@ use crate::sync::Ordering;
 static GENERATION: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
 
 /// Returns the number of forks that lead from the process that registered the fork handler to the
-/// current one. The number stays zero in builds without this handler, or if the C library refuses
-/// it.
+/// current one. The number stays zero in builds without this handler, and if the C library refuses
+/// to register it.
 #[inline]
 pub fn generation() -> usize {
     watch();

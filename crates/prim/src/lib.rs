@@ -12,7 +12,7 @@
 //! * [`biased`]: how another thread frees the empty units of an idle owner.
 //! * `idle`: the queue of heaps whose owners may be idle. Other threads visit these heaps.
 //! * [`unit_list`]: the list of all units of an owner, which other threads read for statistics.
-//! * [`rest`]: when an owner waits before it reuses memory that another thread freed.
+//! * [`rest`]: the delay before an owner reuses memory that another thread freed.
 //! * [`word`]: words that one thread writes and others read.
 //! * [`epoch`]: how one thread asks all others to trim.
 //! * [`pages`]: memory from the operating system.

@@ -77,8 +77,8 @@ impl<S> Record<S> {
         taken.then(|| Lease { record: self })
     }
 
-    /// Drains the inboxes of this record if no thread holds it. Unless pushed units may wait for
-    /// the next holder, a thread that pushed to a record without a holder must call this. The
+    /// Drains the inboxes of this record if no thread holds it. A thread that pushed to a record
+    /// without a holder must call this, unless the pushed units may wait for the next holder. The
     /// arguments are those of [`Lease::release`].
     #[cold]
     #[inline(never)]

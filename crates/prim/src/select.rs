@@ -1,11 +1,11 @@
 //! Chooses one of two values, if possible without a branch.
 
-/// Returns `yes` if `condition` is true, and `no` otherwise. Asks the compiler for an instruction
-/// that selects, but the compiler may still make a branch.
+/// Returns `yes` if `condition` is true, and `no` otherwise. Asks the compiler for a conditional
+/// move, but the compiler may still emit a branch.
 ///
-/// Use this only for conditions that the processor cannot predict: a predicted branch does not
-/// wait for its condition, but a selection does. Compilers before Rust 1.88 take no such hint, so
-/// their builds may have a branch.
+/// Use this only for conditions that the processor cannot predict: a predicted branch does not wait
+/// for its condition, but a conditional move does. Compilers before Rust 1.88 have no such hint, so
+/// they may emit a branch.
 #[inline]
 #[must_use]
 #[cfg_attr(

@@ -191,12 +191,12 @@ fn destructors_before_and_after_the_guard_get_a_record() {
     tenant!(Toy);
     let orders = [true, false].map(in_a_destructor::<Toy>);
     assert!(Toy::all_free(), "a record was not released");
-    let behind = orders.iter().filter(|gone| **gone).count();
+    let after_guard = orders.iter().filter(|gone| **gone).count();
     // Two threads were bound. After the guard has run, `enter` runs for each lease, but `leave`
     // does not.
-    assert_eq!(Toy::counts(), (2 + behind, 2));
+    assert_eq!(Toy::counts(), (2 + after_guard, 2));
     if cfg!(target_os = "linux") {
-        assert_eq!(behind, 1, "destructors run in the same order in both threads");
+        assert_eq!(after_guard, 1, "destructors run in the same order in both threads");
     }
 }
 

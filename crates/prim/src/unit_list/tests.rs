@@ -81,7 +81,7 @@ fn every_unit_but_the_newest_can_be_evicted() {
         // SAFETY: the unit is on the list, to which this thread added it.
         assert_eq!(unsafe { evictor.remove(units[which]) }, evicted);
     }
-    assert!(!list.walk(|_| ()), "walkers wait for the end of the eviction");
+    assert!(!list.walk(|_| ()), "no thread walks the list during an eviction");
     drop(evictor);
     assert_eq!(numbers(&list), [3, 2]);
     assert!(free(&list, units[3]) && free(&list, units[2]));
