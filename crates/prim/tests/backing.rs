@@ -92,7 +92,7 @@ macro_rules! recording_heap {
 }
 
 /// Calls all six methods, and checks the bytes of the blocks.
-fn walk_through_all_methods(allocator: &impl Allocator) {
+fn call_all_methods(allocator: &impl Allocator) {
     let bytes = |size| Layout::from_size_align(size, 8).expect("a small layout");
     let byte = |block: NonNull<[u8]>, at: usize| {
         // SAFETY: every use below passes an offset inside the block.
@@ -131,13 +131,13 @@ fn walk_through_all_methods(allocator: &impl Allocator) {
     unsafe { allocator.deallocate(zeroed.cast(), bytes(48)) };
 }
 
-/// The calls that [`walk_through_all_methods`] makes.
+/// The calls that [`call_all_methods`] makes.
 const CALLS: [&str; 7] =
     ["allocate", "grow", "grow_zeroed", "shrink", "deallocate", "allocate_zeroed", "deallocate"];
 
 /// Checks that a newtype returns the refusals of its inner allocator. Calls each fallible method
 /// with a layout that a `Recording` refuses.
-fn all_refusals_arrive(allocator: &impl Allocator) {
+fn check_refusals(allocator: &impl Allocator) {
     let small = Layout::new::<u64>();
     let large = Layout::from_size_align(MOST + 1, 8).expect("a small layout");
     let block = allocator.allocate(small).expect("8 bytes").cast::<u8>();
@@ -165,23 +165,23 @@ mod api04 {
     #[test]
     fn every_method_forwards_to_its_namesake() {
         let backing = Api04(heap::Recording::default());
-        walk_through_all_methods(&backing);
+        call_all_methods(&backing);
         assert_eq!(*backing.0.calls.borrow(), CALLS);
     }
 
     #[test]
     fn errors_of_every_method_are_returned() {
-        all_refusals_arrive(&Api04(heap::Recording::default()));
+        check_refusals(&Api04(heap::Recording::default()));
     }
 
     #[test]
-    fn newtype_has_the_size_of_its_content_and_is_copied_with_it() {
+    fn newtype_has_the_size_of_the_wrapped_type_and_is_copied_with_it() {
         assert_eq!(size_of::<Api04<u16>>(), size_of::<u16>());
         let recording = heap::Recording::default();
         let backing = Api04(&recording);
         let copy = backing;
-        walk_through_all_methods(&backing);
-        walk_through_all_methods(&copy);
+        call_all_methods(&backing);
+        call_all_methods(&copy);
         assert_eq!(recording.calls.borrow().len(), 2 * CALLS.len());
     }
 }
@@ -204,13 +204,13 @@ mod standard {
     #[test]
     fn every_method_forwards_to_its_namesake() {
         let backing = Std(heap::Recording::default());
-        walk_through_all_methods(&backing);
+        call_all_methods(&backing);
         assert_eq!(*backing.0.calls.borrow(), CALLS);
     }
 
     #[test]
     fn errors_of_every_method_are_returned() {
-        all_refusals_arrive(&Std(heap::Recording::default()));
+        check_refusals(&Std(heap::Recording::default()));
     }
 
     #[test]
@@ -237,8 +237,8 @@ mod standard {
     }
 
     #[test]
-    fn newtype_has_the_size_of_its_content() {
+    fn newtype_has_the_size_of_the_wrapped_type() {
         assert_eq!(size_of::<Std<u16>>(), size_of::<u16>());
-        walk_through_all_methods(&Std(alloc::alloc::Global));
+        call_all_methods(&Std(alloc::alloc::Global));
     }
 }

@@ -31,7 +31,7 @@ thread_local! {
 }
 
 #[test]
-fn hooks_run_once_after_the_destructors_of_thread_locals_and_then_no_more_are_taken() {
+fn hooks_run_once_after_thread_local_destructors_and_further_hooks_are_refused() {
     fn hook() {
         RUNS.set(RUNS.get() + 1);
         say(if RUNS.get() == 1 { "hook" } else { "hook again" });

@@ -102,7 +102,7 @@ fn resident_memory_falls_to_the_bound_while_a_burst_is_freed() {
 }
 
 #[test]
-fn shedding_returns_about_as_many_cached_bytes_as_asked() {
+fn shed_purges_about_as_many_cached_bytes_as_requested() {
     take_turn();
     pages::purge();
     let burst = || drop(spans(1_500));
@@ -134,7 +134,7 @@ fn pages_that_were_needed_again_stay_cached_until_they_are_unused() {
 }
 
 #[test]
-fn permanent_blocks_have_their_alignment_also_if_they_are_empty() {
+fn permanent_blocks_are_aligned_even_if_they_are_empty() {
     take_turn();
     for align in [1, 64, 32 << 10, 1 << 20] {
         for size in [0, 1, 100, 70_000] {

@@ -143,7 +143,7 @@ fn few_blocks_have_room_that_they_do_not_use() {
 }
 
 #[test]
-fn a_thread_that_frees_blocks_of_others_gives_room_to_no_more_blocks() {
+fn frees_of_blocks_of_other_threads_do_not_let_more_blocks_have_room() {
     take_turn();
     let ((one, first), (other, second)) = (with_cache(), with_cache());
     let blocks = grown_blocks(one);

@@ -85,7 +85,7 @@ fn check_purge(purge: impl FnOnce(OwnedSpan) -> Option<OwnedSpan>) {
     let mut spans = three_superblocks();
     let span = spans.swap_remove(SPANS + 1);
     let Some(before) = may_be_huge(&spans[SPANS]) else { return };
-    assert!(before, "nothing was purged");
+    assert!(before, "huge pages are excluded before any purge");
     let _span = purge(span);
     assert_eq!(may_be_huge(&spans[SPANS]), Some(false));
     assert_eq!(may_be_huge(&spans[2 * SPANS]), Some(true), "another superblock");

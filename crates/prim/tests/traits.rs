@@ -126,7 +126,7 @@ impl_allocator!(unsafe impl[] for Refusing);
 
 /// Calls all six methods of one trait. Checks which inherent method ran, and that refusals are
 /// returned.
-macro_rules! methods_arrive_as_themselves {
+macro_rules! test_all_methods {
     ($name:ident, $($allocator:ident)::+, $($error:ident)::+) => {
         #[test]
         fn $name() {
@@ -167,14 +167,14 @@ macro_rules! methods_arrive_as_themselves {
     };
 }
 
-methods_arrive_as_themselves!(
+test_all_methods!(
     allocator_api2_02_reaches_each_method,
     allocator_api2::alloc::Allocator,
     allocator_api2::alloc::AllocError
 );
 
 #[cfg(feature = "allocator-api2-04")]
-methods_arrive_as_themselves!(
+test_all_methods!(
     allocator_api2_04_reaches_each_method,
     allocator_api2_04::alloc::Allocator,
     allocator_api2_04::alloc::AllocError
@@ -182,11 +182,7 @@ methods_arrive_as_themselves!(
 
 // With feature `nightly`, this is the trait that is implemented under allocator-api2's name.
 #[cfg(ephemera_std_allocator)]
-methods_arrive_as_themselves!(
-    the_standard_trait_reaches_each_method,
-    core::alloc::Allocator,
-    core::alloc::AllocError
-);
+test_all_methods!(the_standard_trait_reaches_each_method, core::alloc::Allocator, core::alloc::AllocError);
 
 /// A container of the standard library accepts the type.
 #[cfg(all(ephemera_std_allocator, feature = "std"))]
