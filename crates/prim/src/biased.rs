@@ -28,8 +28,8 @@ use crate::fork::generation;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::word::OwnerUsize;
 
-// ORDERING: Acquire. Pairs with the Release in `BiasedGuard::drop`: the owner sees what the other
-// thread changed.
+// ORDERING: Acquire. Pairs with the Release in `BiasedGuard::drop`: the owner sees the other
+// thread's changes.
 ordering!(alone_order = Acquire, Relaxed if "alone_relaxed");
 // ORDERING: Release. Pairs with the Acquire in `OwnerPass::state`, and with the heavy fence in
 // `BiasedLock::try_lock`. Publishes: the changes to the protected words.

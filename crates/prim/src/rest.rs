@@ -34,7 +34,7 @@ const ROUND: usize = 64;
 const START: usize = 2;
 
 /// Memory stops resting if other threads free less than one in this many pieces. The gap between
-/// this and [`START`] keeps an owner from growing and shrinking again and again.
+/// this and [`START`] keeps an owner from growing and shrinking repeatedly.
 const STOP: usize = 16;
 
 /// A result of [`Rest::decide`].

@@ -1,5 +1,5 @@
 //! Models of the biased lock: the owner and a thread with the lock keep each other out, and each
-//! sees what the other wrote.
+//! sees the other's writes.
 
 use loom::cell::UnsafeCell;
 use loom::thread;

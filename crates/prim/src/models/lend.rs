@@ -16,7 +16,7 @@ fn loom_lent_units_are_booked_once() {
         let side = Side::new(2);
         let aside = ModelArc::new(Inbox::new());
         side.remote_free(0);
-        let lender = {
+        let borrower = {
             let (side, aside) = (side.clone(), aside.clone());
             thread::spawn(move || {
                 let (inbox, aside) = (side.inbox.get(), aside.get());
@@ -38,7 +38,7 @@ fn loom_lent_units_are_booked_once() {
         if emptied {
             side.chunk.get().free();
         }
-        lender.join().unwrap();
+        borrower.join().unwrap();
         other.join().unwrap();
         for place in [&side, &seen] {
             if place.book_inbox() {

@@ -96,14 +96,14 @@ fn loom_registry_lets_statistics_read_added_records() {
     explore(|| {
         let registry = registry();
         let held: [_; FIRST] = core::array::from_fn(|_| registry.get().lease_free().unwrap());
-        let looker = registry.clone();
-        let looker = thread::spawn(move || {
-            let data = looker.get().records().map(Record::data);
+        let reader = registry.clone();
+        let reader = thread::spawn(move || {
+            let data = reader.get().records().map(Record::data);
             // SAFETY: loom reports any race before this read; no holder writes the data.
             data.map(|data| data.holders.with(|count| unsafe { *count })).sum::<u32>()
         });
         drop(registry.get().lease_any().unwrap());
-        assert_eq!(looker.join().unwrap(), 0);
+        assert_eq!(reader.join().unwrap(), 0);
         drop(held);
         assert_eq!(registry.get().later_records(), 1);
     });

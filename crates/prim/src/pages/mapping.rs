@@ -43,7 +43,7 @@ static KEPT: [Slot; SLOTS] = [const { Slot::new() }; SLOTS];
 
 /// The number of searches by [`unmap_one`] so far, which selects the slot in which the next search
 /// starts.
-static OLDEST: AtomicUsize = AtomicUsize::new(0);
+static HAND: AtomicUsize = AtomicUsize::new(0);
 
 impl Slot {
     const fn new() -> Self {
@@ -162,7 +162,7 @@ pub(super) unsafe fn free(block: NonNull<u8>, len: usize) {
 
 /// Unmaps or purges one of the kept mappings. Returns whether this call made the cache smaller.
 pub(super) fn unmap_one() -> bool {
-    let start = OLDEST.fetch_add(1, Ordering::Relaxed);
+    let start = HAND.fetch_add(1, Ordering::Relaxed);
     let slots = (0..SLOTS).map(|at| &KEPT[(start + at) % SLOTS]);
     unmap_first(slots).unwrap_or(false)
 }
