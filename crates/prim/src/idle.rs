@@ -4,11 +4,11 @@
 //! the heap's owner takes a slow path. A sleeping owner never does. Therefore a heap to which a
 //! thread pushes enters a queue, and stays there while it *has mail*: remote frees that are not
 //! booked. In some of its slow paths and pushes, every thread *looks* at a few heaps of the queue.
-//! If the owner of a heap is *idle*, the looking thread purges some of the heap's empty units. A
-//! thread makes at most one look in each slow path or push. After a bounded number of slow paths,
-//! pushes and clock ticks, on any threads, the looks have tried to purge all empty units in the
-//! inboxes of idle owners. The bound depends on the number of heaps in the queue and of units in
-//! their inboxes.
+//! If the owner of a heap is *idle*, the looking thread purges some of the heap's empty units, or
+//! frees them. A thread makes at most one look in each slow path or push. After a bounded number of
+//! slow paths, pushes and clock ticks, on any threads, the looks have tried to purge or free all
+//! empty units in the inboxes of idle owners. The bound depends on the number of heaps in the queue
+//! and of units in their inboxes.
 //!
 //! An owner is idle *by time* if it has not taken a slow path for [`IDLE_MS`]. It is idle *by
 //! bytes* if the bytes that other threads have pushed to its heaps since its last slow path exceed
@@ -19,7 +19,7 @@
 //! the units that a look has examined. Only one thread at a time looks at a heap.
 //!
 //! ```text
-//!   remote free --> inbox --borrow--> look: purges empty units --put back--> seen
+//!   remote free --> inbox --borrow--> look: purges or frees  --put back--> seen
 //!                     ^                                                       |
 //!                     '------ after a pause, or after 16 looks by bytes ------'
 //!                  owner: takes the units of inbox and seen, and books them
@@ -28,7 +28,7 @@
 //! Heaps are permanent memory and are linked through their own words, so the queue does not
 //! allocate. If a process forks while another thread looks at the queue, the heaps that the looking
 //! thread had taken out are not in the child's queue, and neither is a heap that another thread was
-//! adding. In the child, looks at the queue never purge the units of these heaps.
+//! adding. In the child, looks at the queue never purge or free the units of these heaps.
 
 mod heap_look;
 mod mail;
@@ -118,8 +118,8 @@ pub trait IdleHeaps {
     /// to the heap drain it.
     fn is_held(&self, heap: &Self::Heap) -> bool;
 
-    /// Purges some of the units in this heap's inbox whose blocks are all free. `by` says why the
-    /// owner counts as idle. Only one thread at a time calls this for a heap.
+    /// Purges or frees some of the units in this heap's inbox whose blocks are all free. `by` says
+    /// why the owner counts as idle. Only one thread at a time calls this for a heap.
     fn purge_units(&self, heap: &Self::Heap, by: IdleBy) -> Purged;
 
     /// Drains the heap's mail if no thread holds its record. The calling thread has just put units

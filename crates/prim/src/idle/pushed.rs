@@ -4,7 +4,7 @@
 //! may finish before the owner counts as idle. If every thread then sleeps, no later operation
 //! purges the units of those blocks. An owner therefore also counts as idle when the bytes that
 //! other threads have pushed since its last visit to the slow path exceed a *bound*. From then on,
-//! other threads purge the owner's units after some of their pushes.
+//! other threads purge or free the owner's units after some of their pushes.
 //!
 //! If the owner soon reuses purged memory, it pays for the purge with page faults. The bound then
 //! doubles, so that a program with repeated bursts keeps its pages after the first few bursts. A
@@ -45,8 +45,8 @@ pub struct PushedBytes {
     visits: AtomicUsize,
     /// The number of bytes that other threads have pushed since `visits` last changed.
     bytes: AtomicUsize,
-    /// The number of units that threads have purged because the pushed bytes exceeded the bound,
-    /// since this count was last reset.
+    /// The number of units that threads have purged or freed because the pushed bytes exceeded the
+    /// bound, since this count was last reset.
     purged: AtomicUsize,
     /// The number of the owner's visits to the slow path at the first purge that `purged` counts.
     visits_at_purge: AtomicUsize,
@@ -107,8 +107,8 @@ impl PushedBytes {
         sum > least_bound() << self.doublings_at(now)
     }
 
-    /// Records that this thread purged `units` units because the pushed bytes exceeded the bound.
-    /// `visits` and `now` have the same meaning as in [`Self::add`].
+    /// Records that this thread purged or freed `units` units because the pushed bytes exceeded the
+    /// bound. `visits` and `now` have the same meaning as in [`Self::add`].
     pub(super) fn note_purge(&self, units: usize, visits: usize, now: usize) {
         if units == 0 {
             return;
