@@ -15,10 +15,10 @@ use crate::stats::Stats;
 /// The handle has size zero, so it does not enlarge containers. On the fast path, a thread
 /// allocates from its own chunks, and frees blocks in them, without an atomic read-modify-write. A
 /// remote free usually takes one read-modify-write. The first remote free in a chunk since its
-/// owner last booked remote frees takes at least two and a fence, and may purge chunks of idle
-/// threads. If the owner has exited, that free and the free of the chunk's last live block may also
-/// free chunks that the owner left. Blocks may be freed after the allocating thread has exited, and
-/// destructors of thread-locals may allocate and free.
+/// owner last booked remote frees takes at least two and a fence, and may free or purge chunks of
+/// idle threads. If the owner has exited, that free and the free of the chunk's last live block may
+/// also free chunks that the owner left. Blocks may be freed after the allocating thread has
+/// exited, and destructors of thread-locals may allocate and free.
 ///
 /// Chunks and large blocks come from the operating system, through [`pages`](crate::pages), not
 /// from the program's global allocator (on targets without the necessary system calls, from the
@@ -192,11 +192,11 @@ impl OneRingAlloc {
     /// Before a request that would exceed the limit fails with [`AllocError`], the requesting
     /// thread frees its empty chunks and those of exited threads. Every other thread frees its own
     /// empty chunks when it next fills a chunk, so a later attempt may succeed. While another
-    /// thread returns pages of the requesting thread's chunks (usually for 0.1 ms), the requesting
-    /// thread cannot free those chunks, so its request may be refused although their blocks are
-    /// free. Lowering the limit does not free memory. A thread that handed over blocks without a
-    /// limit may hold 2 MiB of empty chunks until another of its small chunks becomes empty, or
-    /// until it has filled up to 64 more chunks.
+    /// thread frees or purges chunks of the requesting thread (usually for 0.1 ms or less), the
+    /// requesting thread cannot free those chunks, so its request may be refused although their
+    /// blocks are free. Lowering the limit does not free memory. A thread that handed over blocks
+    /// without a limit may hold 2 MiB of empty chunks until another of its small chunks becomes
+    /// empty, or until it has filled up to 64 more chunks.
     ///
     /// A [`shrink`](OneRingAlloc::shrink) is never refused because of the limit: if it must move
     /// its block, the move may exceed the limit.

@@ -33,8 +33,8 @@ const PURGES: usize = if cfg!(any(test, miri)) { 2 } else { 32 };
 /// why the owner is idle. Returns how many chunks this call freed or purged, whether another look
 /// probably finds more, and whether this look reached the last chunk. After this call, the caller
 /// must check whether a thread holds the heap's record, and drain the record's mail if none does.
-/// Only one thread at a time may call this function for a heap. `evictions` is that of the heap,
-/// and `account` counts its chunks.
+/// Only one thread at a time may call this function for a heap. `evictions` is the heap's lock, and
+/// `account` counts the heap's chunks.
 pub(super) fn purge_chunks<G: Geometry, H>(
     heap: &ChunkHeap,
     evictions: &Evictions,
@@ -81,8 +81,8 @@ pub(super) fn purge_chunks<G: Geometry, H>(
     // Put the unexamined chunks back at once, because the owner may need them soon.
     lent.put_rest_back();
     let weak = weakened!("ring_idle_owners_keep_chunks");
-    // SAFETY: the chunks are lent, and were seen above to be replaced as the front, without a live
-    // block (B2).
+    // SAFETY: the chunks are lent to this thread, which saw above that the owner had replaced each
+    // of them as the front and that none of their blocks is live (B2).
     let evicted = if weak { [false; PURGES] } else { unsafe { heap.evict(evictions, &empty) } };
     let mut units = 0;
     for (chunk, evicted) in empty.into_iter().flatten().zip(evicted) {

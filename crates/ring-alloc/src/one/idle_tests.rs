@@ -74,7 +74,7 @@ fn look_until_left(left: usize) {
         #[cfg(not(miri))]
         thread::sleep(core::time::Duration::from_millis(1));
     }
-    panic!("{} chunks are left, not {left}", unpurged());
+    panic!("{} chunks are left, more than {left}", unpurged());
 }
 
 /// Makes the heap of this thread sparse. Returns the values that pin its chunks.

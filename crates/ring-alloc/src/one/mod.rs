@@ -4,7 +4,7 @@
 //! * `handle`: the public type.
 //! * `thread`: the static state of the process, and the heap of the calling thread.
 //! * `record`: the data of each record, and remote frees.
-//! * `idle_chunks`: the purge of an idle owner's chunks by other threads.
+//! * `idle_chunks`: how other threads free or purge the chunks of an idle owner.
 
 #[cfg(any(test, not(ephemera_loom)))]
 mod idle_chunks;

@@ -325,8 +325,8 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
         #[cfg(not(ephemera_loom))]
         let bytes = chunk.class().chunk_size::<R::Geometry>();
         // SAFETY: the chunk belongs to that record. It is not freed yet, because it counts the
-        // block or bytes (at least one) of `given` as live until this call. The blocks of a chunk
-        // of at most 1 MiB count less than 2^62.
+        // block or bytes (at least one) of `given` as live until this call. The counts of all live
+        // blocks of a chunk, which has at most 1 MiB, add up to less than 2^62.
         let pushed = unsafe { inbox.give_back_add(chunk.as_non_null(), given.word()) };
         if pushed {
             drain_free_record(self.realm, record);

@@ -98,8 +98,8 @@ impl Stamped {
 /// The number of blocks that the owner allocates.
 const BLOCKS: usize = if cfg!(miri) { 200 } else { 200_000 };
 
-/// Frees blocks as a thread of its own. If the record of their owner is given, purges the chunks of
-/// the owner now and then.
+/// Frees blocks as a thread that holds a record of its own. If `owner`, the record of the blocks,
+/// is given, also frees or purges chunks of that record at every fourth block.
 fn free_all(blocks: impl Iterator<Item = Stamped>, owner: Option<&HeapRecord<Divided>>) {
     let holder = Holder::start();
     for (number, block) in blocks.enumerate() {

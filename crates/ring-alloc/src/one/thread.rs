@@ -202,7 +202,7 @@ fn refill_held(
     let owner = owner(held.record());
     let block = heap::refill(owner, layout, class, limit);
     // Booking may have emptied chunks of an exited thread, which `refill` keeps for a later
-    // allocation. After the release, the record may have no holder, so they would stay held.
+    // allocation. After the release, the record may have no holder, so these chunks could stay.
     if matches!(held, Held::Leased(_)) && !weakened!("lease_keeps_empty_chunks") {
         heap::slow::free_empties(owner);
     }
@@ -267,8 +267,8 @@ mod tests {
         assert_ne!(held(), 0, "the record is held, so the free leaves the chunk to the holder");
         let (layout, class) = (Layout::new::<[u8; 4_000]>(), ChunkClass::Medium);
         let block = refill_held(Held::Leased(lease), layout, class, Limit::Applies).expect("no limit");
-        // The account shows what is held. A call of `stats` would trim the record.
-        assert_eq!(held(), class.chunk_layout::<Standard>().size(), "the small chunk is empty");
+        // Read the account, because a call to `stats` would trim the record.
+        assert_eq!(held(), class.chunk_layout::<Standard>().size(), "the empty small chunk was freed");
         // SAFETY: the block was allocated above with this layout.
         unsafe { OneRingAlloc.deallocate(block, layout) };
         assert_eq!(held(), 0);
@@ -294,12 +294,12 @@ mod tests {
     #[test]
     fn conc_front_copy_follows_the_record() {
         take_turn();
-        static BEHIND: AtomicUsize = AtomicUsize::new(0);
+        static UNBOUND: AtomicUsize = AtomicUsize::new(0);
         static WRONG: AtomicUsize = AtomicUsize::new(0);
         struct LateDrop;
         impl Drop for LateDrop {
             fn drop(&mut self) {
-                BEHIND.fetch_add(usize::from(bound().is_none()), Ordering::Relaxed);
+                UNBOUND.fetch_add(usize::from(bound().is_none()), Ordering::Relaxed);
                 WRONG.fetch_add(usize::from(!front_follows()), Ordering::Relaxed);
                 // If the exit guard has run, this allocation leases a record for a moment. The
                 // thread's `near` must not follow the front of that record.
@@ -327,7 +327,7 @@ mod tests {
         };
         // The second thread continues with the front that the first thread left.
         let left = [(); 2].map(|()| std::thread::spawn(life).join().expect("no panic"));
-        assert_ne!(BEHIND.load(Ordering::Relaxed), 0, "no destructor ran after the exit guard");
+        assert_ne!(UNBOUND.load(Ordering::Relaxed), 0, "no destructor ran after the exit guard");
         assert_eq!(WRONG.load(Ordering::Relaxed), 0);
         drop(left);
         assert_eq!(OneRingAlloc.stats().blocks_live(), 0);
