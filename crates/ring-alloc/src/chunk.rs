@@ -123,9 +123,8 @@ impl ChunkPtr {
         this
     }
 
-    /// Returns whether the chunk has remote frees that the owner, which is the caller, has not
-    /// booked. While another thread purges the chunk, the owner may read this word too, so the call
-    /// is not an access to the memory of blocks.
+    /// Returns whether the chunk has unbooked remote frees. Only the owner may call this. It may do
+    /// so even while another thread purges the chunk, because the call reads only the header.
     pub(crate) fn has_unbooked(self) -> bool {
         self.foreign().unbooked() != 0
     }
@@ -171,7 +170,7 @@ impl ChunkPtr {
         unsafe { NonNull::new_unchecked(pointer) }
     }
 
-    /// Returns the address of the third and the fourth line of the header, as a pointer.
+    /// Returns a pointer to the third and the fourth line of the header.
     fn sections_ptr(self) -> NonNull<Sections> {
         self.at(self.addr() + size_of::<Chunk>()).cast()
     }

@@ -27,9 +27,9 @@ impl FreedCounts {
         self.0[sections].iter().for_each(|freed| freed.set(0));
     }
 
-    /// If the `room` bytes from `start` on, an address in the chunk, end before the end of their
-    /// second section, counts them as freed and returns `true`. Otherwise, returns `false` without
-    /// a change.
+    /// Counts the `room` bytes from `start` on as freed and returns `true`, if they end before the
+    /// end of their second section. Otherwise, returns `false` without a change. `start` is an
+    /// address in the chunk.
     ///
     /// Whether a block lies in one section or in two is hard to predict, so this code does not
     /// branch on it. If all bytes lie in one section, one of the two additions adds zero.

@@ -34,7 +34,7 @@ pub(crate) struct Chunk {
     pub(super) first: usize,
     pub(super) next: OwnerPtr<Chunk>,
     pub(super) prev: OwnerPtr<Chunk>,
-    /// Whether the chunk is divided: [`WHOLE`], `DIVIDED` or `LISTED`.
+    /// Whether the chunk is divided: [`WHOLE`], [`DIVIDED`] or [`LISTED`].
     pub(super) state: OwnerUsize,
     pub(super) remote: ChunkRemote,
 }
@@ -154,8 +154,8 @@ impl BumpCursor {
     }
 }
 
-/// The value of `due` while no free of the owner lists the chunk: it is listed, is the front, or
-/// has remote frees that are not booked.
+/// The value of `due` while no local free puts the chunk on the list: the chunk is on the list
+/// already, is the front, or has unbooked remote frees.
 pub(super) const NEVER: usize = 0;
 
 /// The state of an undivided chunk.
@@ -183,7 +183,7 @@ pub(super) struct Sections {
 }
 
 #[cfg(all(not(ephemera_loom), target_pointer_width = "64"))]
-const _: () = assert!(offset_of!(Sections, next) == 64, "a free writes one line of the sections");
+const _: () = assert!(offset_of!(Sections, next) == 64, "a local free writes one line of the sections");
 
 impl Sections {
     pub(super) fn new() -> Self {

@@ -17,8 +17,8 @@
 //!
 //! A heap searches a chunk for holes when it needs one, when it leaves the chunk, and after it has
 //! booked remote frees in the chunk. If a search finds none, the chunk joins the list of chunks
-//! with holes once half of the bytes that are live then were freed. Frees therefore need not check
-//! whether they complete a hole.
+//! with holes once half of the bytes that were live at the search have been freed. Frees therefore
+//! need not check whether they complete a hole.
 #![forbid(unsafe_code)]
 
 use core::cell::Cell;
@@ -70,8 +70,8 @@ impl ChunkPtr {
     /// the chunk is not empty, so the owner neither divides it again nor resets these counts.
     #[inline]
     pub(crate) fn count_remotely<G: Geometry>(self, addresses: Range<usize>) {
-        // Relaxed: the owner divided the chunk before it allocated the block, and whatever handed
-        // the block over published that.
+        // Relaxed: the owner divided the chunk before it allocated the block, and the hand-over of
+        // the block to this thread published that.
         if self.divided().load(Ordering::Relaxed) && !weakened!("remote_bytes_are_lost") {
             self.remote_counts().add::<G>(addresses);
         }
@@ -101,7 +101,8 @@ impl ChunkPtr {
     }
 
     /// Returns whether the chunk, which has these sums and a live block, is to join the list of
-    /// chunks with holes. A live block has a byte, so no chunk does if `due` is [`NEVER`].
+    /// chunks with holes. A live block has at least one byte, so the result is `false` if `due` is
+    /// [`NEVER`].
     #[inline]
     fn is_due(self, taken: u64, back: u64) -> bool {
         LiveCount::from_word(taken.wrapping_sub(back)).bytes() <= self.sections().due.get()
@@ -175,8 +176,8 @@ impl ChunkPtr {
         !self.move_back(tail.start, tail.end) && !weakened!("shrunk_tails_are_lost") && self.count::<G>(tail)
     }
 
-    /// Lets the chunk join the list of chunks with holes once half of its live bytes were freed.
-    /// The chunk must be neither on the list nor the front.
+    /// Lets the chunk join the list of chunks with holes once half of its live bytes have been
+    /// freed. The chunk must be neither on the list nor the front.
     pub(crate) fn expect_frees(self) {
         let live = LiveCount::from_word(self.taken().wrapping_sub(self.back().get()));
         self.set_state(DIVIDED, if weakened!("chunks_expect_no_frees") { NEVER } else { live.bytes() / 2 });
@@ -188,7 +189,7 @@ impl ChunkPtr {
     }
 
     /// Notes whether the divided chunk is on its heap's list of chunks with holes. If it is not, no
-    /// free lists it before [`Self::expect_frees`] was called.
+    /// free puts it there until [`Self::expect_frees`] is called.
     pub(crate) fn set_listed(self, listed: bool) {
         self.set_state(if listed { LISTED } else { DIVIDED }, NEVER);
     }
