@@ -26,7 +26,7 @@
 //! each unmapping of a cached mapping, lowers the rise by the length of the span or mapping. A free
 //! that would exceed the bound purges its own span, or unmaps its own mapping. A freed mapping is
 //! also unmapped if 16 others are cached. While the cache exceeds the bound, each free also purges
-//! or unmaps up to two cached spans or mappings or, if that is more, one for each 32 KiB by which
+//! or unmaps cached spans or mappings: up to two or, if that is more, one for each 32 KiB by which
 //! this free lowered the bound. After every 64th allocation or free, the process *looks* for unused
 //! memory. The look purges at most one cached span, or unmaps at most one cached mapping, that no
 //! thread took during the last 16 looks.

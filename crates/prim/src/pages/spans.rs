@@ -63,7 +63,7 @@ fn allocate_once(layout: Layout, zeroed: bool) -> Option<(NonNull<u8>, bool)> {
 /// # Safety
 /// `block` is a live block of this layout from [`allocate`], and nothing uses it any more.
 pub(super) unsafe fn free(block: NonNull<u8>, layout: Layout) {
-    // SAFETY: the caller owns the block.
+    // SAFETY: the caller owns the block, so its span is not freed during the call.
     let len = match unsafe { Span::at(block) } {
         Some(span) => {
             let len = span.len();
@@ -123,7 +123,7 @@ unsafe fn free_span(span: Span) {
 /// # Safety
 /// The caller owns the span, and nothing uses it any more.
 unsafe fn free_start(start: NonNull<u8>) {
-    // SAFETY: the caller owns the span.
+    // SAFETY: the caller owns the span, so it is not freed during the call.
     if let Some(span) = unsafe { Span::at(start) } {
         // SAFETY: the caller gives up the span.
         unsafe { free_span(span) };
@@ -270,7 +270,7 @@ pub(super) unsafe fn shrink(block: NonNull<u8>, old: Layout, new: Layout) -> boo
     if !is_aligned(block, new) {
         return false;
     }
-    // SAFETY: the caller owns the block.
+    // SAFETY: the caller owns the block, so its span is not freed during the call.
     if unsafe { Span::at(block) }.is_some() {
         return true;
     }
@@ -296,6 +296,6 @@ pub(super) unsafe fn shrink(block: NonNull<u8>, old: Layout, new: Layout) -> boo
 /// `block` is a live block of the caller.
 pub(super) unsafe fn better_moved(block: NonNull<u8>, new: Layout) -> bool {
     let Some(order) = Order::of(new) else { return false };
-    // SAFETY: the caller owns the block.
+    // SAFETY: the caller owns the block, so its span is not freed during the call.
     unsafe { Span::at(block) }.is_none_or(|span| span.len() > order.span())
 }

@@ -161,7 +161,8 @@ pub(super) unsafe fn remap(block: NonNull<u8>, lens: (usize, usize), may_move: b
     if refused() {
         return None;
     }
-    // SAFETY: the caller owns the mapping.
+    // SAFETY: the caller owns the whole mapping. The new length is a multiple of the grain and not
+    // zero.
     unsafe { system::remap(block, lens, may_move) }
 }
 
