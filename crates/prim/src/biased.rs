@@ -78,7 +78,7 @@ impl BiasedLock {
         }
     }
 
-    /// Enters. Only the owner may call this. It may enter again before it leaves.
+    /// Enters the lock. Only the owner may call this. It may enter again before it leaves.
     pub fn enter(&self) -> OwnerPass<'_> {
         self.inside.add(1);
         OwnerPass(self)
@@ -98,7 +98,7 @@ impl BiasedLock {
         self.locked.compare_exchange(OPEN, locked, Ordering::Relaxed, Ordering::Relaxed).ok()?;
         let guard = BiasedGuard(self);
         // ORDERING: heavy fence. Pairs with the Release in `BiasedGuard::drop`, and with the light
-        // fence in `OwnerPass::state`: either this thread sees that the owner is inside, or the
+        // fence in `OwnerPass::state`. Either this thread sees that the owner is inside, or the
         // owner sees that another thread has locked. `observe` pairs with `OwnerPass::drop`: this
         // thread sees the owner's writes inside.
         (barrier::heavy() && self.inside.observe() == 0).then_some(guard)

@@ -2,10 +2,10 @@
 //! idle owner's unit before it returns their pages to the operating system.
 //!
 //! Other threads may free all blocks of a unit while its owner sleeps. The unit then waits in the
-//! owner's inbox, because only the owner may remove a unit from the owner's lists. While the owner
-//! sleeps, no thread uses the unit's *contents*, the memory after the header. A thread that has
-//! borrowed the unit ([`LentUnits`](crate::foreign::LentUnits)) *claims* the contents, checks that
-//! every block is free, and returns the pages of the contents to the operating system.
+//! owner's inbox if only the owner may remove it from the owner's lists. While the owner sleeps, no
+//! thread uses the unit's *contents*, the memory after the header. A thread that has borrowed the
+//! unit ([`LentUnits`](crate::foreign::LentUnits)) *claims* the contents, checks that every block
+//! is free, and returns the pages of the contents to the operating system.
 //!
 //! ```text
 //!   purging thread                            owner, before it uses the contents

@@ -26,8 +26,8 @@
 //! ```
 //!
 //! Heaps are permanent memory and are linked through their own words, so the queue does not
-//! allocate. If a process forks while another thread looks at the queue, the heaps that the looking
-//! thread had taken out are not in the child's queue, and neither is a heap that another thread was
+//! allocate. If a process forks while another thread looks at the queue, the child's queue lacks
+//! the heaps that the looking thread had taken out. It also lacks a heap that another thread was
 //! adding. In the child, looks at the queue never purge or free the units of these heaps.
 
 mod heap_look;

@@ -78,8 +78,8 @@ fn free_and_purge(span: OwnedSpan) {
     pages::purge();
 }
 
-/// Checks that `purge`, which purges memory of a span and returns the span if it is still live,
-/// excludes huge pages for the superblock of this span, and only for this one.
+/// Checks that `purge` excludes huge pages for the superblock of its span, and only for this one.
+/// `purge` purges memory of the span, and returns the span if it is still live.
 fn check_purge(purge: impl FnOnce(OwnedSpan) -> Option<OwnedSpan>) {
     take_turn();
     let mut spans = three_superblocks();

@@ -33,9 +33,9 @@ pub struct Mail<U, H> {
     /// or when a look at the queue last visited the heap. Only the thread that adds the heap to the
     /// queue, and then the thread inside the queue's gate, writes `visits` and `since`.
     pub(super) visits: OwnerUsize,
-    /// The start of the owner's pause: the time in milliseconds at which a thread first saw this
-    /// number of visits, or at which a look that found the owner idle by time last put the seen
-    /// units back into the inbox.
+    /// The start of the owner's pause, in milliseconds: the time at which a thread first saw this
+    /// number of visits. A look that found the owner idle by time restarts the pause when it puts
+    /// the seen units back into the inbox.
     pub(super) since: OwnerUsize,
     /// Shut while a thread looks at the heap.
     pub(super) gate: Gate,
