@@ -9,9 +9,9 @@
 //! (B1).
 //!
 //! A look *evicts* a chunk without live blocks, that is, removes it from the owner's list and frees
-//! it. It cannot evict a divided chunk, the newest chunk of its class, or any chunk while the owner
-//! or a walker uses the list (B4), or if the kernel refuses the fence. It purges such a chunk, and
-//! leaves the header to the owner.
+//! it. It cannot evict a divided chunk or the newest chunk of a class (B4). It cannot evict any
+//! chunk while the owner or a walker uses the list, or if the kernel refuses the fence. It purges a
+//! chunk that it cannot evict, and leaves the header to the owner.
 
 use ephemera_prim::account::{Account, SharedAccount};
 use ephemera_prim::barrier;
