@@ -43,7 +43,7 @@ impl Protected {
     }
 }
 
-/// Lets another thread lock once while `owner` runs, which returns the number of its changes.
+/// Lets another thread lock once while `owner` runs. `owner` returns the number of its changes.
 fn lock_beside(owner: impl Fn(&Protected) -> u32 + Send + Sync + 'static) {
     explore(move || {
         let protected = Protected::new();

@@ -1,5 +1,5 @@
 //! Loom models of the protocol. Each model runs a few threads over the crate's own types, in every
-//! interleaving, or in all that stay within a bound on preemptions.
+//! interleaving, or in every one within a bound on preemptions.
 //!
 //! Each model is a test named `loom_*`. A field that only one thread may write is a loom cell, so a
 //! missing edge fails the model even if the value happens to be right. Each negative control

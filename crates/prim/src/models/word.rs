@@ -20,7 +20,8 @@ impl ModelWords {
     }
 }
 
-/// The owner frees slots by plain stores. A thread that observes a bit may use the slot.
+/// The owner frees each slot by a store that publishes the slot's bit. A thread that observes a bit
+/// may use the slot.
 #[test]
 fn loom_word_bits_publish_the_end_of_use() {
     explore(|| {
