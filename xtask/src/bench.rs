@@ -31,12 +31,12 @@ const ALIGNED: &str = "-Cllvm-args=-align-all-nofallthru-blocks=6";
   cargo xtask bench --full --out results                     measures everything; reports go to `results`
   cargo xtask bench --quick --filter 'S[12]'                 runs the workloads whose name matches
   cargo xtask bench --quick --peers ring,one-ring,mimalloc
-  cargo xtask bench --seed 7 --quick                         other operations, the same for each run of a seed
+  cargo xtask bench --seed 7 --quick                         draws other operations; a seed always gives the same ones
   cargo xtask bench --quick --baseline old/summary.json      compares with an earlier run
   cargo xtask bench --quick --thin                           builds sooner, with fewer contenders
   cargo xtask bench --icount                                 counts instructions and compares them with the record
   cargo xtask bench --icount --full --rebase                 records the counts in benches/icount.json
-  cargo xtask bench --programs --quick                       runs programs of others over each general allocator
+  cargo xtask bench --programs --quick                       runs third-party programs over each general allocator
   cargo xtask bench --programs --filter '^(syn|redb)$' --peers jemalloc,pooled-allocator --rounds 5
   cargo xtask bench --programs --full --record               also writes docs/benchmarks/programs.md
   cargo xtask bench --scopes --quick                         measures scopes of PooledAllocator, and a service that uses them
@@ -61,8 +61,8 @@ pub(crate) struct BenchOptions {
     /// Run the workloads or programs that match a regular expression.
     #[arg(long, value_name = "RE")]
     pub(crate) filter: Option<String>,
-    /// Run these contenders: names separated by commas. A time is always compared with the loop and
-    /// the reference too.
+    /// Run these contenders: names separated by commas. The reference and, in a run of the harness
+    /// that measures time, the bare loop always take part too.
     #[arg(long, value_name = "LIST")]
     pub(crate) peers: Option<String>,
     /// The directory for reports [default: target/bench, with --programs target/bench-programs,

@@ -32,7 +32,7 @@ const PLACE: &str = "coherence";
   cargo xtask coherence --threads 64 --peers one-ring,glibc
   cargo xtask coherence --record                            also writes the tables to docs/scaling.md
 
-A core is a thread. The model has up to 128, whatever this machine has. valgrind prints every load and store, so a
+A core is a thread. The model has up to 128, independent of this machine. valgrind prints every load and store, so a
 figure for 64 cores takes about half a minute. Without a C compiler the contenders written in C are left out, and the
 command names them.")]
 pub(crate) struct CoherenceOptions {
@@ -92,7 +92,7 @@ impl CoherenceOptions {
 /// an error that names `option` if a name is unknown.
 fn chosen(names: &[String], option: &str, known: &[&str]) -> Result<Vec<usize>> {
     if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
-        bail!("{option} {name}: there are {}", known.join(", "));
+        bail!("{option} {name}: the known names are {}", known.join(", "));
     }
     let is_chosen = |name: &str| names.is_empty() || names.iter().any(|chosen| chosen == name);
     Ok((0..known.len()).filter(|index| is_chosen(known[*index])).collect())

@@ -117,7 +117,7 @@ fn check(ws: &Workspace, control: &Control) -> Result<Outcome> {
         Outcome::Passed("the weakened test fails".to_owned())
     } else {
         Outcome::Failed(format!(
-            "`{}` passes with `{}` weakened, so it does not guard that",
+            "`{}` passes with the weakening `{}`, so the test does not detect the weakening",
             control.test, control.name
         ))
     })

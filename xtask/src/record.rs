@@ -32,9 +32,9 @@ pub(crate) use linux::main;
 Then `cargo xtask advise TRACE` says what the trace shows, and `cargo xtask replay TRACE` measures it.
 
 Every process that CMD starts is recorded, each into a file of its own. TRACE is the one that used its allocator most; the
-others are in a directory in TRACE.processes/, named by process. A recording replaces earlier traces at its place when it has a
-trace, and refuses to replace anything else. Ctrl-C ends CMD as it would without the recorder, and the trace is kept. A program
-that is linked statically, set-user-id, or that clears its environment cannot be recorded. docs/traces.md has more.
+others are in a directory in TRACE.processes/, named by process. A recording that has a trace replaces the earlier traces at the
+same place. It refuses to replace any other file. Ctrl-C ends CMD as it would without the recorder, and the trace is kept. A
+program cannot be recorded if it is statically linked, is set-user-id or clears its environment. docs/traces.md has more.
 
 The exit status is that of CMD, or 128 plus the number of the signal that ended it; 125 if CMD succeeded and the recording
 failed, 126 if CMD cannot be run, 127 if there is no CMD.")]

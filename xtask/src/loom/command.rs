@@ -14,7 +14,7 @@ use crate::workspace::Workspace;
 #[command(after_help = "Examples:
   cargo xtask loom                          runs all models of all packages
   cargo xtask loom --package prim           runs the models of one package
-  cargo xtask loom restart                  runs the models whose name contains loom_restart
+  cargo xtask loom restart                  runs the models named loom_restart*, and those named *restart* in model files
   cargo xtask loom --preemptions 4          searches deeper
   cargo xtask loom --controls               also runs the controls: each weakened model must fail
 

@@ -54,10 +54,9 @@ pub(super) const GATES: [MiriGate; 6] = [
     MiriGate {
         dir: "ring-alloc",
         strict: false,
-        // The tests of `refusals` run random programs with refusals. The `failing` tests still run.
-        // For every 17th call, they refuse that call alone, or it and all later ones, with tiny and
-        // with standard chunks. Of the tests of sparse rings, those that need many chunks are left
-        // out.
+        // The tests of `refusals` run random programs with refusals. The `failing` tests still run:
+        // they refuse every 17th call, either alone or with all later calls, with tiny and with
+        // standard chunks. The other three names are tests of sparse rings that need many chunks.
         skipped_in_ci: &[
             "tiny_chunks_limited::refusals",
             "standard_chunks::refusals",

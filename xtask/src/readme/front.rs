@@ -115,7 +115,7 @@ fn losses(recorded: &RecordedBench) -> Result<String> {
             break;
         }
     }
-    Ok(if families.is_empty() { "In this run, in no workload with certainty.\n".to_owned() } else { out })
+    Ok(if families.is_empty() { "In this run, no loss is certain.\n".to_owned() } else { out })
 }
 
 /// Returns the rows of our types that have a ratio.

@@ -26,7 +26,7 @@ const WIDTH: u32 = 480;
 const PLOT: (f64, f64) = (142.0, 428.0);
 
 /// The height of a row in pixels.
-const LANE: u32 = 23;
+const ROW: u32 = 23;
 
 const STYLE: &str = "\
 text { font: 15px system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif; fill: #1f2328 }
@@ -59,16 +59,16 @@ pub(super) fn standing(recorded: &RecordedBench, classes: &[ReadmeClass]) -> Str
         let workloads = format!("{} workloads", figures.ours.len());
         text(&mut body, 12.0, y, "head", "start", &class.heading);
         text(&mut body, f64::from(WIDTH) - 12.0, y, "faint", "end", &workloads);
-        grid(&mut body, y + 8, y + 3 * LANE + 6);
-        let lanes = [
+        grid(&mut body, y + 8, y + 3 * ROW + 6);
+        let rows = [
             ("ours", &*class.ours.1, &figures.ours),
             ("general", "best general", &figures.general),
             ("peer", &*class.peer.1, &figures.peer),
         ];
-        let lowest = lanes.iter().map(|(.., ratios)| median(ratios)).fold(f64::MAX, f64::min);
-        for (kind, name, ratios) in lanes {
-            y += LANE;
-            lane(&mut body, y, kind, name, ratios, lowest);
+        let lowest = rows.iter().map(|(.., ratios)| median(ratios)).fold(f64::MAX, f64::min);
+        for (kind, name, ratios) in rows {
+            y += ROW;
+            row(&mut body, y, kind, name, ratios, lowest);
         }
         y += 36;
     }
@@ -131,7 +131,7 @@ fn grid(out: &mut String, top: u32, bottom: u32) {
 
 /// Draws the dots of one row and their median, and writes the median as a number. The number is
 /// bold if it is the `lowest` of the class.
-fn lane(out: &mut String, y: u32, kind: &str, name: &str, ratios: &[f64], lowest: f64) {
+fn row(out: &mut String, y: u32, kind: &str, name: &str, ratios: &[f64], lowest: f64) {
     let middle = y - 5;
     text(out, 24.0, y, "", "start", name);
     for ratio in ratios {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_picture_has_a_lane_for_each_contender_and_both_colour_schemes() {
+    fn the_picture_has_a_row_for_each_contender_and_both_colour_schemes() {
         let root = Workspace::load().unwrap().root;
         let classes = tables().unwrap().classes;
         let picture = standing(&RecordedBench::load(&root.join(RECORD)).unwrap(), &classes);

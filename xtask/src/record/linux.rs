@@ -101,7 +101,7 @@ fn record(ws: &Workspace, options: &RecordOptions, status: &mut u8) -> Result<()
     let still_runs = processes::writes(largest.pid, &largest.path);
     place.keep(&largest.path, still_runs)?;
     if still_runs {
-        tell(&format!("note: process {} still runs, and its further calls go to its trace too", largest.pid));
+        tell(&format!("note: process {} still runs; its further calls are added to its trace", largest.pid));
     }
     let said = describe(&place, &largest, &others, file.as_deref())?;
     // A closed standard output must not fail the recording.
