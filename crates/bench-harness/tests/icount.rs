@@ -38,7 +38,7 @@ fn figures(workloads: &str, run: &str, padding: &str) -> Value {
 #[test]
 fn two_runs_count_the_same() {
     if Command::new("valgrind").arg("--version").output().is_err() {
-        eprintln!("NOT LOOKED: there is no valgrind here; `apt-get install valgrind`");
+        eprintln!("NOT RUN: valgrind is not installed; `apt-get install valgrind`");
         return;
     }
     let first = figures("^(S1/pair/64|S1-buffers/extend)$", "first", "");

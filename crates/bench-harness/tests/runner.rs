@@ -173,7 +173,7 @@ fn in_a_full_run_a_crashing_contender_affects_no_other() {
 fn wrong_arguments_are_explained() {
     let (output, _) = runner("peers", &["--peers", "nobody"], None);
     assert!(!output.status.success());
-    assert!(text(&output.stderr).contains("there are nothing, glibc"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("the contenders are nothing, glibc"), "{}", text(&output.stderr));
     let (output, _) = runner("filter", &["--filter", "^nothing$"], None);
     assert!(text(&output.stderr).contains("--list"), "{}", text(&output.stderr));
 }

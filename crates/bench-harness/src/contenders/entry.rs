@@ -74,7 +74,7 @@ pub struct Entry {
 macro_rules! builds {
     ($($build:expr),*) => {{
         #[cfg(test)]
-        let builds: [BuildCell; 2] = [|spec, _| panic!("{}: no cell is built from the registry here", spec.id); 2];
+        let builds: [BuildCell; 2] = [|spec, _| panic!("{}: unit tests build no cell from the registry", spec.id); 2];
         #[cfg(not(test))]
         let builds: [BuildCell; 2] = [$($build),*];
         builds

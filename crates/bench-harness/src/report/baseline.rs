@@ -21,8 +21,9 @@ use crate::stats::{self, Estimate, Verdict, verdict};
 
 /// The text that explains the columns.
 const LEGEND: &str = "then, now: the ratio to the reference in each run. change: now divided by then, below 1 is faster than before. \
-Two runs have no pairs, so the change includes those of the build, the load and the reference. It has a verdict if the \
-99 % interval excludes 1 and the change exceeds 1 % and three times the reference's difference from itself.";
+Samples of two runs are not paired, so a change also contains the changes of the build, the load and the reference. A \
+change counts as faster or slower if its 99 % interval excludes 1, and if it exceeds 1 % and three times the reference's \
+difference from itself.";
 
 /// The part of an earlier run's `summary.json` that the comparison uses.
 #[derive(Clone, Debug, Deserialize)]

@@ -102,7 +102,7 @@ fn memory(report: &BenchReport) -> Vec<Value> {
         let scale = held_scale(&all, all.iter().map(|held| held.at).fold(1.0, f64::max), count);
         let panel = |row: &ReportRow| {
             let last = row.over_time().last()?;
-            let figures = format!("{} at the end, {} of them alive", bytes(last.taken), bytes(last.live));
+            let figures = format!("{} at the end, {} of them live", bytes(last.taken), bytes(last.live));
             let title = format!("{}: bytes taken by {} over time", of.spec.id, row.name);
             Some(figure(&scale, &title, row.name, &figures, &held_curves(row.over_time(), &scale)))
         };

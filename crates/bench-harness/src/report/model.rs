@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_interval_makes_no_table_trustworthy() {
+    fn a_table_whose_aa_ratio_is_wide_or_far_from_1_is_not_trusted() {
         let aa = |mid, low95, high95| Estimate { mid, low95, high95, low99: low95, high99: high95 };
         assert!(is_trusted(&aa(1.03, 0.98, 1.08)));
         assert!(!is_trusted(&aa(1.03, 1.01, 1.05)), "1 is outside");

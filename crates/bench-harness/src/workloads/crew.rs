@@ -37,27 +37,27 @@ impl Parcel {
 /// A barrier at which threads wait for each other before they start. Waiting threads spin at first,
 /// so threads on different processors start within a few nanoseconds of each other.
 pub(super) struct Meeting {
-    came: AtomicUsize,
+    arrived: AtomicUsize,
     threads: usize,
 }
 
 impl Meeting {
     pub(super) fn new(threads: usize) -> Self {
-        Self { came: AtomicUsize::new(0), threads }
+        Self { arrived: AtomicUsize::new(0), threads }
     }
 
     /// Returns when all threads have called this method as often as this thread.
     pub(super) fn wait(&self) {
         // ORDERING: AcqRel. Pairs with the Acquire in `Meeting::wait`. Publishes: the work of this
         // thread before the call.
-        let before = self.came.fetch_add(1, Ordering::AcqRel);
+        let before = self.arrived.fetch_add(1, Ordering::AcqRel);
         // No thread calls again before all have called, so the earlier calls of this round are the
         // remainder.
         let all = before - before % self.threads + self.threads;
         let backoff = Backoff::new();
         // ORDERING: Acquire. Pairs with the AcqRel in `Meeting::wait`: this thread sees the work of
         // the other threads before their calls.
-        while self.came.load(Ordering::Acquire) < all {
+        while self.arrived.load(Ordering::Acquire) < all {
             // `snooze` spins first and yields later, because two threads may share a processor.
             backoff.snooze();
         }

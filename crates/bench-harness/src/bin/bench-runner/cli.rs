@@ -116,7 +116,7 @@ impl RunnerArguments {
         for peer in &self.peers {
             if !known.iter().any(|entry| entry.key == peer) {
                 return Err(format!(
-                    "no contender `{peer}` in this build; there are {}",
+                    "no contender `{peer}` in this build; the contenders are {}",
                     contenders::keys().join(", ")
                 )
                 .into());

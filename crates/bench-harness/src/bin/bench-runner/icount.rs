@@ -139,7 +139,7 @@ fn not_there(error: io::Error) -> String {
 fn count(spec: &WorkloadSpec, contender: &str, seed: u64, file: &Path) -> Result<f64, Box<dyn Error>> {
     let program = env::current_exe()?;
     let (Some(directory), Some(name)) = (program.parent(), program.file_name()) else {
-        return Err("this program does not know where it is".into());
+        return Err("the path of this program has no directory".into());
     };
     let units = spec.check_units().max(spec.least_units);
     // Callgrind interprets a percent sign in a file name as a directive.

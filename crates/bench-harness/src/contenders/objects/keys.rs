@@ -74,7 +74,7 @@ unsafe impl<T: Object> RawPool<T> for Sharded<T> {
     #[inline(always)]
     unsafe fn look<R>(&self, handle: &usize, look: impl FnOnce(&T) -> R) -> R {
         let entry = self.get(*handle);
-        look(&entry.expect("the object is alive"))
+        look(&entry.expect("the object is live"))
     }
 
     #[inline(always)]

@@ -108,7 +108,7 @@ contender! {
         "opool Pool",
         env!("EPHEMERA_VERSION_OPOOL"),
         Caps::GENERAL,
-        "recycles initialised boxes; keeps as many as are alive at most",
+        "recycles initialised boxes; has room for the largest number of live ones",
     )
 }
 contender! {
@@ -117,6 +117,6 @@ contender! {
         "opool LocalPool",
         env!("EPHEMERA_VERSION_OPOOL"),
         Caps::LOCAL,
-        "recycles initialised boxes; keeps as many as are alive at most; one thread",
+        "recycles initialised boxes; has room for the largest number of live ones; one thread",
     )
 }

@@ -135,7 +135,7 @@ unsafe fn play<R: RawAlloc + Copy>(alloc: R, program: &ReplayProgram, slots: &mu
             }
             Action::Zeroed => {
                 // SAFETY: no size of a program is zero.
-                slots[slot] = came(black_box(unsafe { alloc.raw_alloc_zeroed(new) }), new);
+                slots[slot] = present(black_box(unsafe { alloc.raw_alloc_zeroed(new) }), new);
                 // SAFETY: the block is new and has `op.size` bytes.
                 unsafe { touch::<R>(slots[slot], 0, op.size, tag) };
             }
@@ -151,7 +151,7 @@ unsafe fn play<R: RawAlloc + Copy>(alloc: R, program: &ReplayProgram, slots: &mu
                     // not empty. Both layouts have the alignment of the operation.
                     unsafe { alloc.raw_resize::<false>(block, old, new) }
                 };
-                slots[slot] = came(black_box(moved), new);
+                slots[slot] = present(black_box(moved), new);
                 // SAFETY: the block has the new size.
                 unsafe { touch::<R>(slots[slot], op.old, op.size, tag) };
             }
@@ -185,7 +185,7 @@ unsafe fn end<R: RawAlloc + Copy>(alloc: R, block: *mut u8, layout: Layout, tag:
 
 /// Returns `block`, or panics if it is null.
 #[inline(always)]
-fn came(block: *mut u8, layout: Layout) -> *mut u8 {
+fn present(block: *mut u8, layout: Layout) -> *mut u8 {
     if block.is_null() { refused(layout) } else { block }
 }
 

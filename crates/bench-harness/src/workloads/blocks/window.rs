@@ -19,8 +19,10 @@ struct Window<const W: usize> {
 }
 
 impl<const W: usize> Window<W> {
-    const VALID: () =
-        assert!(W.is_power_of_two() && W <= TABLE, "a window is masked, and its sizes come round with it");
+    const VALID: () = assert!(
+        W.is_power_of_two() && W <= TABLE,
+        "indices are masked, so the table of sizes repeats with the window"
+    );
 
     /// Allocates the first `W` blocks, with sizes uniform from 8 to `high`.
     fn fill<R: RawAlloc + Copy>(alloc: R, seed: u64, high: u16) -> Self {

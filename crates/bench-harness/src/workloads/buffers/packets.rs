@@ -28,7 +28,7 @@ impl<B> Packets<B> {
     fn new(held: usize, longest: usize, seed: u64) -> Self {
         assert!(
             held.is_power_of_two() && held <= TABLE,
-            "slots are masked, and lengths come round with them"
+            "indices are masked, so the table of lengths repeats with the slots"
         );
         let mut rng = stream(seed, 22);
         Self {
