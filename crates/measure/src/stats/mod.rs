@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_does_not_cover_by_being_wide() {
+    fn intervals_of_usual_data_are_narrow() {
         let (_, _, three) = coverage(0.002, 0.02, 3);
         let (_, _, seven) = coverage(0.002, 0.02, 7);
         assert!(three < 0.08 && seven < 0.04, "{three}, {seven}");
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_below_three_floors_gets_no_word() {
+    fn a_difference_below_three_floors_gets_no_verdict() {
         let data = vec![vec![1.03_f64.ln(); 15]; 3];
         assert_eq!(verdict(&ratio(&data, 1), 0.02), Verdict::Same);
         assert_eq!(verdict(&ratio(&data, 1), 0.005), Verdict::Slower);
