@@ -65,15 +65,15 @@ pub(super) fn offers(
 /// Returns the nanoseconds that the calls for these blocks take in an allocator with this cost;
 /// `None` means the system's allocator. `small` selects the price of blocks of up to 1 KiB.
 fn price(counts: &BlockCounts, small: bool, cost: Option<&Cost>) -> f64 {
-    let [low, high, far] = Costs::recorded().system;
-    let here = if small { low } else { high };
-    let there = part(counts.elsewhere, counts.freed) * counts.blocks as f64;
-    let at_home = counts.blocks as f64 - there;
-    let resized = counts.resizes as f64 * here;
-    let Some(cost) = cost else { return there * far + at_home * here + resized };
+    let [small_pair, large_pair, remote_pair] = Costs::recorded().system;
+    let pair = if small { small_pair } else { large_pair };
+    let remote = part(counts.elsewhere, counts.freed) * counts.blocks as f64;
+    let local = counts.blocks as f64 - remote;
+    let resized = counts.resizes as f64 * pair;
+    let Some(cost) = cost else { return remote * remote_pair + local * pair + resized };
     let loose = counts.share(&[FreeOrder::None]);
-    there * far * cost.elsewhere
-        + at_home * here * (loose * cost.unordered + (1.0 - loose) * cost.ordered)
+    remote * remote_pair * cost.elsewhere
+        + local * pair * (loose * cost.unordered + (1.0 - loose) * cost.ordered)
         + resized
 }
 

@@ -186,8 +186,7 @@ fn odd_calls_are_counted_and_change_no_other_figure() {
     let (mut profile, advice) = (profile.clone(), Advice::of(&profile, None));
     profile.caveats.push("a caveat".to_owned());
     let report = text::report(&profile, &advice);
-    for line in ["note: a caveat", "3 calls about blocks that were allocated before", "1 blocks freed twice"]
-    {
+    for line in ["note: a caveat", "3 calls for blocks that were allocated before", "1 blocks freed twice"] {
         assert!(report.contains(line), "{line}: {report}");
     }
     assert!(page::page(&profile, &advice, None).contains("a caveat"));

@@ -62,7 +62,7 @@ pub fn headline(advice: &Advice) -> String {
             format!("Keep your code, and try {name} as its allocator: {ratio:.2} of the time in the replay.")
         }
         Recommendation::Try(name, source) if source.is_measured() => {
-            format!("Try {name}, as the replay measured it.")
+            format!("Try {name}: the replay measured its saving.")
         }
         Recommendation::Try(name, _) => {
             format!("{name} may help: its saving is assumed, not measured on this trace.")

@@ -82,7 +82,9 @@ pub fn run(
         return memory::measure_this_process(&program, key, &field, options.sparse);
     }
     if let Some(peer) = options.peers.iter().find(|peer| !known.contains(&peer.as_str())) {
-        return Err(format!("no contender `{peer}` in this build; there are {}", known.join(", ")).into());
+        return Err(
+            format!("no contender `{peer}` in this build; the contenders are {}", known.join(", ")).into()
+        );
     }
     figures::check(&options.trace)?;
     if trace.bytes >= LARGE {
