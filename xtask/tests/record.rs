@@ -106,7 +106,7 @@ fn a_process_of_another_pid_namespace_that_ended_does_not_count_as_running() {
     let list = "exec ls /usr/bin";
     let alone = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "sh", "-c", list];
     if !Command::new(alone[0]).args(&alone[1..7]).arg("true").status().is_ok_and(|status| status.success()) {
-        println!("not run: a PID namespace of one's own is refused");
+        println!("not run: the system refuses a PID namespace");
         return;
     }
     let (code, said) = ended(&record(&dir.join("trace"), &alone));

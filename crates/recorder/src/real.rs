@@ -114,7 +114,7 @@ pub(crate) fn real() -> Option<&'static Real> {
 
 #[cold]
 #[inline(never)]
-#[expect(clippy::disallowed_methods, reason = "what `dlsym` returns becomes a function in no other way")]
+#[expect(clippy::disallowed_methods, reason = "only a transmute turns the result of `dlsym` into a function")]
 fn search() -> Option<&'static Real> {
     if STATE.compare_exchange(0, SEARCHING, Relaxed, Relaxed).is_err() {
         return None;

@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn measured_calls_have_varying_gaps() {
         let stream = Stream::default();
-        assert!(!stream.is_due(7), "nobody holds it");
+        assert!(!stream.is_due(7), "no thread holds the stream");
         stream.holder.store(7, Relaxed);
         let (mut due, mut odd, mut last, mut longest) = (0, 0, 0, 0);
         let calls = if cfg!(miri) { 6_400_u32 } else { 64_000 };

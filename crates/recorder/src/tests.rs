@@ -116,7 +116,7 @@ fn every_field_of_the_head_is_read() {
     assert_eq!(trace.stop, Some(Stop::Limit));
     assert!(trace.caveats()[0].contains("limit"), "{:?}", trace.caveats());
     let events = read(&trace).expect("it is whole");
-    assert_eq!(events.len(), 15, "what came after the stop is incomplete and left out");
+    assert_eq!(events.len(), 15, "the incomplete events after the stop are left out");
 }
 
 #[test]

@@ -336,7 +336,7 @@ fn a_full_disk_ends_the_trace_and_not_the_program() {
         let output = command.output();
         std::fs::remove_dir_all(&disk).expect("it is empty");
         let Ok(output) = output else {
-            println!("not run: a file system of one's own is refused: {}", output.expect_err("it was"));
+            println!("not run: the system refuses a private mount: {}", output.expect_err("no output"));
             return;
         };
         assert_ne!(output.status.signal(), Some(libc::SIGBUS), "{answers:?}");

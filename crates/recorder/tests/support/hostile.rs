@@ -43,7 +43,7 @@ pub(crate) fn run(mode: &str) {
         "handler-forks" => stepping::forks(),
         #[cfg(target_arch = "x86_64")]
         "handler-forks-and-waits" => stepping::forks_and_waits(),
-        other => panic!("what is {other:?}?"),
+        other => panic!("unknown mode {other:?}"),
     }
 }
 
@@ -312,7 +312,7 @@ fn full_disk() {
     churn(200_000);
     let path = std::env::var("EPHEMERA_TRACE").expect("it is recorded");
     let own = format!("{path}.{}", std::process::id());
-    let to = std::env::args_os().nth(2).expect("where the copy goes");
+    let to = std::env::args_os().nth(2).expect("the path of the copy");
     std::fs::copy(own, to).expect("both are there");
 }
 
