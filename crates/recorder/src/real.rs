@@ -114,7 +114,7 @@ pub(crate) fn real() -> Option<&'static Real> {
 
 #[cold]
 #[inline(never)]
-#[expect(clippy::disallowed_methods, reason = "only a transmute turns the result of `dlsym` into a function")]
+#[expect(clippy::disallowed_methods, reason = "a result of `dlsym` becomes a function only by a transmute")]
 fn search() -> Option<&'static Real> {
     if STATE.compare_exchange(0, SEARCHING, Relaxed, Relaxed).is_err() {
         return None;
