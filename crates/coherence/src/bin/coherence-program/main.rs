@@ -5,7 +5,7 @@
 //! take turns, and marks tell the reader of the log which thread runs and whether that thread is in
 //! the allocator.
 
-#![expect(clippy::std_instead_of_core, reason = "a program of a host")]
+#![expect(clippy::std_instead_of_core, reason = "a program that always has std")]
 
 mod baton;
 mod contenders;
@@ -33,8 +33,8 @@ fn main() -> ExitCode {
         Some(()) => ExitCode::SUCCESS,
         None => {
             eprintln!(
-                "coherence-program takes a contender that it was built with, a workload, 1 to {CORES} threads, and rounds; \
-                 `cargo xtask coherence` calls it"
+                "usage: coherence-program CONTENDER WORKLOAD THREADS ROUNDS, with a contender of this build, \
+                 1 to {CORES} threads and at least 1 round; `cargo xtask coherence` runs this program"
             );
             ExitCode::FAILURE
         }
