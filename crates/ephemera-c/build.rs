@@ -1,5 +1,5 @@
-//! Links the library so that it is never unloaded, because a thread that used the library runs its
-//! code at thread exit.
+//! Links the library so that it is never unloaded, because a thread that used the library runs the
+//! library's code when the thread ends.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

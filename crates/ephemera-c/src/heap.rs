@@ -3,8 +3,8 @@
 //! In a shared library, each access to a thread-local of the standard library calls the dynamic
 //! linker. On x86-64, the heap's thread-local has a fixed offset from the thread pointer instead
 //! (the *initial-exec* model, which mimalloc and jemalloc use too). The library should therefore be
-//! preloaded. If a running program loads the library instead, the thread-local lies in a small
-//! reserve of the C library. Loading fails if this reserve is used up.
+//! preloaded. If a running program loads the library instead, the thread-local takes part of the
+//! small *static TLS surplus* of the C library. Loading fails if the surplus is used up.
 
 use typed_pool::__private::{Family, FamilyCell, ThisCell};
 

@@ -45,8 +45,8 @@ fn place_of(addr: usize) -> Option<PlaceBits> {
 }
 
 /// Returns the table that an entry points to, if any.
-fn named<T>(entry: &AtomicPtr<T>) -> Option<&'static T> {
-    // ORDERING: Acquire. Pairs with the Release in `named_or_new`: this thread sees the zeroed
+fn table_of<T>(entry: &AtomicPtr<T>) -> Option<&'static T> {
+    // ORDERING: Acquire. Pairs with the Release in `table_or_new`: this thread sees the zeroed
     // table.
     let table = entry.load(Ordering::Acquire);
     // SAFETY: the pointer is null or points to a table, which is never freed.
@@ -104,14 +104,14 @@ fn keep<T>(place: &AtomicPtr<T>, table: Option<NonNull<T>>) {
 
 /// Returns the table that an entry points to. If there is none, stores the spare table or a new one
 /// first. Returns `None` if there is no memory for a new one.
-fn named_or_new<T>(entry: &AtomicPtr<T>, spare: Option<&Cell<Option<NonNull<T>>>>) -> Option<&'static T> {
-    if named(entry).is_none() {
+fn table_or_new<T>(entry: &AtomicPtr<T>, spare: Option<&Cell<Option<NonNull<T>>>>) -> Option<&'static T> {
+    if table_of(entry).is_none() {
         let fresh = spare.and_then(Cell::take).or_else(make)?.as_ptr();
         // ORDERING: Release. Pairs with the Acquire in `named`. Publishes: the table, whose zeros
         // are null pointers or empty words. If another thread was faster, this table is leaked.
         let _ = entry.compare_exchange(ptr::null_mut(), fresh, Ordering::Release, Ordering::Relaxed);
     }
-    named(entry)
+    table_of(entry)
 }
 
 /// Marks a block as live. Returns `false` if no block can start at this address, or if there is no
@@ -125,8 +125,8 @@ pub(crate) fn enter(block: NonNull<u8>, spare: Option<&Spare>) -> bool {
 
 fn note(block: NonNull<u8>, spare: Option<&Spare>) -> bool {
     let word_of = |(root, entry, word, bit): PlaceBits| {
-        let leaf = named_or_new(root, spare.map(|spare| &spare.leaf))?;
-        let piece: &LivePiece = named_or_new(&leaf.0[entry], spare.map(|spare| &spare.piece))?;
+        let leaf = table_or_new(root, spare.map(|spare| &spare.leaf))?;
+        let piece: &LivePiece = table_or_new(&leaf.0[entry], spare.map(|spare| &spare.piece))?;
         Some((&piece.0[word], bit))
     };
     let Some((word, bit)) = place_of(block.addr().get()).and_then(word_of) else { return false };
@@ -139,7 +139,7 @@ fn note(block: NonNull<u8>, spare: Option<&Spare>) -> bool {
 
 fn word_of(block: NonNull<u8>) -> Option<(&'static AtomicU64, u64)> {
     let (root, entry, word, bit) = place_of(block.addr().get())?;
-    Some((&named(&named(root)?.0[entry])?.0[word], bit))
+    Some((&table_of(&table_of(root)?.0[entry])?.0[word], bit))
 }
 
 /// Returns whether a live block starts at this address; always `true` without debug assertions.

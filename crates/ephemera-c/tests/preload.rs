@@ -1,5 +1,5 @@
-//! Tests of programs that use this library. Programs of the system must print the same output as
-//! without it. Other programs call its functions, also with bad pointers.
+//! Tests of programs that use this library. Installed programs must print the same output with and
+//! without the library. Other programs call the library's functions, also with bad pointers.
 #![cfg(all(target_os = "linux", target_pointer_width = "64", not(any(miri, ephemera_loom))))]
 
 use std::io::Write;
@@ -38,7 +38,7 @@ fn same(program: &str, args: &[&str], input: &str) {
         println!("{program} is not installed: skipped");
         return;
     };
-    let with = run(program, args, input, true).expect("it ran before");
+    let with = run(program, args, input, true).expect("the program is installed");
     assert!(with.status.success() == without.status.success(), "{program}: {with:?}");
     assert!(with.stdout == without.stdout, "{program}: {with:?}");
     assert!(!without.stdout.is_empty(), "{program} prints something");
@@ -236,8 +236,8 @@ int main(void) {
     let Some(output) = run("timeout", &["60", path], "", true) else { return };
     if output.status.code() == Some(2) {
         let without = Command::new(path).output().expect("the program starts");
-        assert_eq!(without.status.code(), Some(2), "the system has threads for the C library's `malloc`");
-        println!("the system has no 600 threads for a process: skipped");
+        assert_eq!(without.status.code(), Some(2), "the program starts its threads only without the library");
+        println!("the system does not allow 600 threads in a process: skipped");
         return;
     }
     assert!(output.status.success() && output.stdout == b"0 changed\n", "{output:?}");
@@ -338,7 +338,7 @@ fn every_double_free_and_foreign_pointer_ends_the_process_with_a_message() {
     end_with_a_message(&[
         ("a slot", "p = l.malloc(24); free(p); free(p)"),
         (
-            "a slot that others follow",
+            "a slot in the middle of a free list",
             "ps = [l.malloc(3000) for _ in range(10)]; [free(p) for p in ps[:5]]; free(ps[2])",
         ),
         (
@@ -372,8 +372,8 @@ fn every_double_free_and_foreign_pointer_ends_the_process_with_a_message() {
     ]);
 }
 
-/// The heap's thread-local then lies in a reserve that the C library keeps for thread-locals with a
-/// fixed offset.
+/// The heap's thread-local then takes part of the static TLS surplus, which the C library keeps for
+/// thread-locals with a fixed offset.
 #[test]
 fn a_running_program_can_load_the_library() {
     let script = "

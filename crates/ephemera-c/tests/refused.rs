@@ -189,7 +189,7 @@ fn each_refused_call_yields_null_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_program_of_c_survives_the_refusal_of_all_calls() {
+fn a_c_program_survives_the_refusal_of_all_calls() {
     assert_eq!(ended("all", false), Some(REACHED));
     assert_eq!(ended("all", true), Some(REACHED));
 }
