@@ -57,7 +57,8 @@ fn destructors_of_keys_allocate_and_free_after_the_exit_guard() {
         assert_eq!(unsafe { libc::pthread_setspecific(key, value.cast()) }, 0);
     }
     for _ in 0..20 {
-        // A new thread may take over the memory of a thread that still runs destructors.
+        // A new thread may take over the record, with all of its units, of a thread that still runs
+        // destructors.
         let threads = [(); 6].map(|()| thread::spawn(|| store(0)));
         threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
     }
@@ -65,7 +66,7 @@ fn destructors_of_keys_allocate_and_free_after_the_exit_guard() {
 }
 
 #[test]
-fn threads_that_create_threads_allocate_on_both_sides() {
+fn trees_of_threads_allocate_at_every_depth() {
     fn tree(depth: usize) -> usize {
         let own = blocks(depth);
         let children: Vec<_> = (0..if depth == 0 { 0 } else { 3 })
@@ -139,8 +140,8 @@ extern "C" fn after_the_handlers() {
 static FINI: extern "C" fn() = after_the_handlers;
 
 #[test]
-fn exit_handlers_and_what_runs_after_them_free_and_allocate() {
-    const NAME: &str = "exit_handlers_and_what_runs_after_them_free_and_allocate";
+fn exit_handlers_and_fini_functions_free_and_allocate() {
+    const NAME: &str = "exit_handlers_and_fini_functions_free_and_allocate";
     if child::part().is_some() {
         for place in &LAST {
             place.store(Box::into_raw(Box::new(blocks(7))), Ordering::Relaxed);
@@ -182,7 +183,7 @@ fn a_panic_that_aborts_is_reported_with_its_message() {
 
 #[test]
 #[cfg(keyed)]
-fn destructors_run_where_the_c_library_has_no_list_of_them() {
+fn destructors_run_without_a_list_of_the_c_library() {
     let output = Command::new(env!("CARGO_BIN_EXE_keyed")).output().expect("cargo built it");
     assert_eq!(output.stdout, b"hidden: true\nright: 300\n", "{output:?}");
 }

@@ -101,7 +101,7 @@ fn a_plugin_is_unloaded_when_its_last_thread_has_ended() {
     }
     // The pages of an unloaded plugin's heap stay, because its values may be live.
     let stays = (resident[9] - resident[1]) / 8;
-    assert!(stays <= 512 << 10, "{stays} bytes stay of each unloaded plugin");
+    assert!(stays <= 512 << 10, "each unloaded plugin leaves {stays} bytes");
 }
 
 #[test]
