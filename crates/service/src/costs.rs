@@ -17,7 +17,7 @@ struct KindCost {
     requests: usize,
     over_limit: usize,
     peak_sum: usize,
-    peak_most: usize,
+    peak_max: usize,
     /// The bytes in units and large blocks that outlived their requests, for example because they
     /// held blocks of an answer, summed over all requests.
     escaped: usize,
@@ -30,21 +30,21 @@ impl RequestCosts {
         cost.requests += 1;
         cost.over_limit += usize::from(usage.over_limit);
         cost.peak_sum += usage.bytes_peak;
-        cost.peak_most = cost.peak_most.max(usage.bytes_peak);
+        cost.peak_max = cost.peak_max.max(usage.bytes_peak);
         cost.escaped += usage.bytes_held;
     }
 
     /// Returns a table with a line for each kind of request.
     #[must_use]
     pub fn page(&self) -> String {
-        let mut text = String::from("kind requests over-limit mean-peak highest-peak kept\n");
+        let mut text = String::from("kind requests over-limit mean-peak highest-peak escaped\n");
         for (kind, cost) in &self.kinds {
             let mean = cost.peak_sum / cost.requests;
             // Writing to a string does not fail.
             let _ = writeln!(
                 text,
                 "{kind} {} {} {mean} {} {}",
-                cost.requests, cost.over_limit, cost.peak_most, cost.escaped
+                cost.requests, cost.over_limit, cost.peak_max, cost.escaped
             );
         }
         text

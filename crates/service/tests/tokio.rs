@@ -87,7 +87,7 @@ fn spawned_tasks_inherit_a_scope_by_its_handle() {
 }
 
 #[test]
-fn a_task_over_its_limit_is_stopped_and_an_aborted_one_leaves_nothing() {
+fn a_task_over_its_limit_is_stopped_and_an_aborted_task_frees_its_blocks() {
     runtime().block_on(async {
         let scope = Scope::builder().name("greedy").limit(1 << 20).build();
         let greedy = scope.run_async(async {
@@ -111,22 +111,22 @@ fn a_task_over_its_limit_is_stopped_and_an_aborted_one_leaves_nothing() {
             pending::<()>().await;
             drop(kept);
         }));
-        start.await.expect("it starts");
+        start.await.expect("the task starts");
         while scope.usage().bytes_held < 200_000 {
             tokio::task::yield_now().await;
         }
         suspended.abort();
-        assert!(suspended.await.expect_err("it was aborted").is_cancelled());
+        assert!(suspended.await.expect_err("the task was aborted").is_cancelled());
         assert!(scope.finish().bytes_held < 200_000, "the block is freed");
     });
 }
 
 async fn get(address: core::net::SocketAddr, path: &str) -> String {
-    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    let mut stream = TcpStream::connect(address).await.expect("the service listens");
     let request = format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.expect("it reads");
+    stream.write_all(request.as_bytes()).await.expect("the service reads the request");
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.expect("text");
+    stream.read_to_string(&mut answer).await.expect("the answer is text");
     answer
 }
 
