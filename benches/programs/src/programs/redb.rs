@@ -16,12 +16,12 @@ const WORDS: TableDefinition<'_, &str, u64> = TableDefinition::new("words");
 /// The size of the page cache in bytes. The default of redb is 1 GiB.
 const CACHE: usize = 16 << 20;
 
-/// The maximum number of files that a transaction writes.
+/// The maximum number of files whose lines a transaction stores.
 const FILES: usize = 8;
 
-/// Stores every line and counts the words. Each transaction writes up to [`FILES`] files, and then
-/// removes every third line of the first of them. After each transaction, the program reads a range
-/// of lines.
+/// Stores every line and counts the words. Each transaction stores the lines of up to [`FILES`]
+/// files, and then removes every third line of the first file. After each transaction, the program
+/// reads a range of lines.
 pub(crate) fn run(root: &Path) -> ProgramResult {
     let sources = files::texts(&root.join("crates"), "rs")?;
     let store = Builder::new().set_cache_size(CACHE).create_with_backend(InMemoryBackend::new())?;
