@@ -179,10 +179,10 @@ mod tests {
         assert!(std::thread::spawn(move || pin(cpu)).join().expect("pinning does not panic"));
         assert!(!pin(usize::MAX));
         assert!(usage(Who::Thread).is_some());
-        let faults = |who| usage(who).expect("on Linux").minor_faults;
+        let faults = |who| usage(who).expect("Linux reports page faults").minor_faults;
         let (own, all) = (faults(Who::Thread), faults(Who::Process));
         let touch = || drop(core::hint::black_box(vec![1_u8; 8 << 20]));
-        std::thread::spawn(touch).join().expect("it touches memory");
+        std::thread::spawn(touch).join().expect("no panic");
         let (own, all) = (faults(Who::Thread) - own, faults(Who::Process) - all);
         // Eight MiB are at least three pages, even if pages have 2 MiB. Parallel tests can only
         // add faults.
@@ -193,11 +193,17 @@ mod tests {
 
     #[test]
     fn touched_memory_raises_the_peak() {
-        let before = resident_peak().expect("on Linux");
+        let before = resident_peak().expect("Linux reports memory");
         let block = core::hint::black_box(vec![1_u8; 64 << 20]);
-        assert!(resident_peak().expect("on Linux") >= before.min(resident().expect("on Linux")));
-        assert!(resident_peak().expect("on Linux") >= 64 << 20);
-        assert!(resident().expect("on Linux") >= 64 << 20, "resident bytes are not counted in pages");
+        assert!(
+            resident_peak().expect("Linux reports memory")
+                >= before.min(resident().expect("Linux reports memory"))
+        );
+        assert!(resident_peak().expect("Linux reports memory") >= 64 << 20);
+        assert!(
+            resident().expect("Linux reports memory") >= 64 << 20,
+            "resident bytes are not counted in pages"
+        );
         drop(block);
     }
 }

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scale_holds_every_interval_and_one() {
+    fn the_scale_contains_every_interval_and_the_ratio_1() {
         assert_eq!(Forest(Vec::new()).range(), (-1, 1));
         assert_eq!(Forest(vec![line("a", 0.1), line("b", 30.0)]).range(), (-4, 6));
         assert_eq!(Forest(vec![line("a", 1e-9), line("b", f64::INFINITY)]).range(), (-10, 10));
