@@ -61,9 +61,9 @@ fn a_run_is_compared_with_an_earlier_one() {
 }
 
 #[test]
-fn a_file_that_is_no_baseline_is_refused_before_anything_is_measured() {
+fn a_file_that_is_not_a_baseline_is_refused_before_anything_is_measured() {
     let out = directory("refused");
-    fs::create_dir_all(&out).expect("the directory can be made");
+    fs::create_dir_all(&out).expect("the directory can be created");
     let file = out.join("old.json");
     fs::write(&file, r#"{"harness": "0.1.0", "workloads": []}"#).expect("the file can be written");
     for (baseline, complaint) in [(file, "has format none"), (out.join("nothing.json"), "cannot be read")] {

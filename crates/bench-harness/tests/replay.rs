@@ -58,7 +58,8 @@ fn conc_every_general_contender_replays() {
         let arena = field.left_out.iter().find(|(key, _)| key == "bumpalo");
         assert_eq!(arena.is_some(), cfg!(feature = "rust-peers"));
         assert!(arena.is_none_or(|(_, why)| why.contains("block by block")), "{arena:?}");
-        let figures = time(&program, &field.candidates, 1, 1, |_| ()).expect("the reference plays");
+        let figures =
+            time(&program, &field.candidates, 1, 1, |_| ()).expect("the reference replays the trace");
         assert_eq!(figures.len(), field.candidates.len());
         assert!(figures.iter().all(|timed| timed.ratio.mid > 0.0 && timed.ns > 0.0));
     }
@@ -86,14 +87,15 @@ fn resident_peak_of_a_replay(trace: &Path) -> (u64, String, String) {
         from.read_to_string(&mut text).expect("it is text");
         text
     };
-    let (out, error) = (child.stdout.expect("it is piped"), child.stderr.expect("it is piped"));
+    let (out, error) =
+        (child.stdout.expect("the stream is piped"), child.stderr.expect("the stream is piped"));
     let (out, error) = (read(Box::new(out)), read(Box::new(error)));
     assert_eq!(status, 0, "{error}");
     (usage.ru_maxrss.cast_unsigned() * 1024, out, error)
 }
 
 #[test]
-fn a_replay_takes_no_memory_for_the_length_of_its_trace() {
+fn the_memory_of_a_replay_does_not_grow_with_the_trace() {
     let dir = TestDir::new("long");
     let replay = |calls: u64| resident_peak_of_a_replay(&dir.save("a long run", churn(calls)));
     let (short, ..) = replay(40_000);
@@ -108,7 +110,7 @@ fn a_replay_takes_no_memory_for_the_length_of_its_trace() {
 }
 
 #[test]
-fn a_replay_says_that_it_lacks_room() {
+fn a_replay_without_room_on_the_disk_is_an_error() {
     let dir = TestDir::new("room");
     let trace = dir.four_threads();
     let output = run(&[&trace.to_string_lossy(), "--peers", "one-ring", "--room", "1000"]);
@@ -127,7 +129,8 @@ fn conc_a_replay_leaves_its_figures_for_the_advice() {
     let path = Path::new(&*trace);
     let profile = TraceProfile::of(&Trace::open(path).expect("the test wrote it"), |_| ());
     let kept = figures::of(path, &profile.expect("the trace is whole"));
-    let keys: Vec<String> = kept.expect("it was left").rows.into_iter().map(|row| row.key).collect();
+    let keys: Vec<String> =
+        kept.expect("the replay left its figures").rows.into_iter().map(|row| row.key).collect();
     assert_eq!(keys, [REFERENCE, TWIN, "one-ring"]);
 }
 
@@ -137,7 +140,7 @@ fn conc_a_replay_leaves_its_figures_for_the_advice() {
 fn a_full_output_loses_no_figures() {
     let dir = TestDir::new("full");
     let trace = dir.save("a run", churn(100));
-    let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux has this device");
     let mut command = command();
     command.arg(&trace).args(["--peers", "one-ring", "--rounds", "1"]);
     let output = command.stdout(full).output().expect("cargo built it");

@@ -173,7 +173,7 @@ mod tests {
                 ..AloneFigures::default()
             },
         };
-        let spec = catalogue().into_iter().find(WorkloadSpec::is_burst).expect("S12 is there");
+        let spec = catalogue().into_iter().find(WorkloadSpec::is_burst).expect("the catalogue contains S12");
         let entries = contenders::of(spec.class);
         let states = [("glibc".to_owned(), ContenderState::Ran)].into();
         let alone = [(AfterBurst::Asleep, asleep), (AfterBurst::Working, working)].map(run).to_vec();

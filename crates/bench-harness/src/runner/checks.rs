@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_contender_that_did_other_work_has_no_figures() {
-        let spec = catalogue().into_iter().find(WorkloadSpec::is_burst).expect("S12 is there");
+        let spec = catalogue().into_iter().find(WorkloadSpec::is_burst).expect("the catalogue contains S12");
         let states = [ALWAYS[VOID], ALWAYS[REFERENCE], "same", "less", "other"];
         let ran = states.map(|key| (key.to_owned(), ContenderState::Ran)).into();
         let alone = vec![

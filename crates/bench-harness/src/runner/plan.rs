@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_takes_its_time_for_any_number_of_steps() {
+    fn a_run_takes_the_requested_time_for_any_number_of_steps() {
         for steps in [1, 10, 1000] {
             let weights = vec![5; steps];
             let gone = walk(60 * SECOND, &weights, |_, allowed| allowed);

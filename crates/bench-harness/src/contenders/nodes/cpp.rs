@@ -76,7 +76,7 @@ mod linked {
             // SAFETY: the pointer and the length are those of the slice `keys`, which the call
             // copies before it returns.
             let set = unsafe { ephemera_set_new(allocator, keys.as_ptr(), keys.len(), again, counted) };
-            Self(NonNull::new(set).expect("there is memory for a set"))
+            Self(NonNull::new(set).expect("the system has memory for a set"))
         }
 
         pub(super) fn run(&mut self, units: u64) -> u64 {

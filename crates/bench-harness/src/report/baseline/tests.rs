@@ -148,7 +148,7 @@ fn a_number_that_cannot_be_a_ratio_is_left_out() {
 #[test]
 fn only_a_summary_of_this_format_is_read() {
     let path = Path::new("x.json");
-    let refused = |text| Baseline::parse(text, path).expect_err("it is no baseline");
+    let refused = |text| Baseline::parse(text, path).expect_err("the text is not a baseline");
     for text in ["not JSON", r#"{"format": 1}"#] {
         let said = refused(text);
         assert!(said.starts_with("x.json is not the summary.json of a run: "), "{said}");

@@ -320,7 +320,8 @@ mod tests {
             return;
         }
         for (end, after) in ENDS.into_iter().zip([AfterBurst::Asleep, AfterBurst::Working].iter().cycle()) {
-            let figures = cell::<Leaking>(end, &context()).alone(&order(*after)).expect("a burst");
+            let figures =
+                cell::<Leaking>(end, &context()).alone(&order(*after)).expect("the cell runs a burst");
             assert_eq!(figures.held.iter().map(|held| held.at).collect::<Vec<_>>(), [0.0, 0.01, 0.03]);
             for held in &figures.held {
                 assert!(held.taken > figures.peak_live / 2, "{end:?}, {after:?}: {held:?}");

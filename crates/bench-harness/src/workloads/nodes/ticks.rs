@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn the_counter_has_the_rate_of_a_processor() {
-        let pace = ticks_per_ns().expect("it has one");
+        let pace = ticks_per_ns().expect("the processor has a counter");
         assert!((0.1..10.0).contains(&pace), "{pace}");
     }
 }

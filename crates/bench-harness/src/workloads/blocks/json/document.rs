@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_json_is_replaced_by_the_generated_document() {
+    fn a_file_that_is_not_json_is_replaced_by_the_generated_document() {
         let document = Document::load(Some(Path::new(file!())), 1, 1000);
         assert!(document.origin.starts_with("generated"), "{}", document.origin);
     }

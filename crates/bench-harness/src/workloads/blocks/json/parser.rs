@@ -300,6 +300,6 @@ mod tests {
             assert_eq!(error.at, at, "{text}: {error:?}");
         }
         let deep = "[".repeat(300);
-        assert_eq!(parse(deep.as_bytes(), Global).err().expect("too deep").at, 256);
+        assert_eq!(parse(deep.as_bytes(), Global).err().expect("the parser refuses the depth").at, 256);
     }
 }

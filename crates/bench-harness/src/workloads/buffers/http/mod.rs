@@ -110,7 +110,7 @@ pub fn answer(requests: u64, begin: impl FnOnce() -> io::Result<()>) -> io::Resu
 ///
 /// Panics if the host has no loopback.
 pub(crate) fn cell<S: Source>(littered: bool, context: &Context) -> Box<dyn Cell> {
-    Box::new(Http::new::<S>(littered, context).expect("there is a loopback"))
+    Box::new(Http::new::<S>(littered, context).expect("the system has a loopback interface"))
 }
 
 #[cfg(test)]
@@ -128,7 +128,8 @@ mod tests {
         let document = Document::generated(1, 1000).into();
         let sources = crate::workloads::nodes::Sources::new(None).into();
         let context = Context { seed: 1, document, sources, second_cpu: None };
-        let mut cell = Http::new::<Counted<Vectors<System>>>(true, &context).expect("there is a loopback");
+        let mut cell = Http::new::<Counted<Vectors<System>>>(true, &context)
+            .expect("the system has a loopback interface");
         let sum = cell.run(70);
         assert_ne!(sum, 0);
         let load = Load { interval: Duration::from_micros(200), length: Duration::from_millis(20) };
