@@ -148,7 +148,7 @@ mod models {
             });
             let first = streams.pop();
             let second = streams.pop();
-            let kept = thread.join().expect("it ends");
+            let kept = thread.join().expect("no panic");
             let held: Vec<_> = [first, second, kept].into_iter().flatten().collect();
             assert!(held.len() <= 2, "one stream was taken twice: {held:?}");
             held.iter().for_each(|index| streams.touch(*index));

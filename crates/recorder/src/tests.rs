@@ -162,7 +162,7 @@ fn a_cut_file_is_read_up_to_the_cut() {
     ] {
         let file = Scratch::new("cut", &bytes[..cut]);
         let trace = file.open().expect("the header is whole");
-        let read = read(&trace).expect("what is there is whole");
+        let read = read(&trace).expect("the trace is whole up to the cut");
         assert!(read.len() < events.len());
         assert!(read.iter().all(|event| events[event.sequence as usize] == *event), "cut at {cut}");
         if cut > FILE_HEADER + PACKET_HEADER {
@@ -244,19 +244,19 @@ fn version_1_is_read_without_notes() {
     let mut bytes = writer.bytes().to_vec();
     bytes[header::VERSION] = 1;
     let file = Scratch::new("first-noted", &bytes);
-    let error = read(&file.open().expect("the header is whole")).expect_err("it has a note");
+    let error = read(&file.open().expect("the header is whole")).expect_err("the old version has no notes");
     assert!(error.to_string().contains("operation"), "{error}");
 }
 
 #[test]
-fn a_file_that_is_no_trace_is_refused() {
+fn a_file_that_is_not_a_trace_is_refused() {
     for bytes in [&b""[..], b"short", &[7; 9000]] {
         assert!(matches!(Scratch::new("none", bytes).open(), Err(TraceError::Foreign { .. })));
     }
     let (writer, _) = simple(1);
     let mut newer = writer.bytes().to_vec();
     newer[header::VERSION] = 9;
-    let error = Scratch::new("newer", &newer).open().expect_err("the version is another");
+    let error = Scratch::new("newer", &newer).open().expect_err("the version is unknown");
     assert!(matches!(error, TraceError::Version { found: 9 }), "{error}");
     assert!(error.to_string().contains("version 9"));
 }

@@ -159,13 +159,13 @@ mod tests {
     use super::{BUSY, get, set_number, take};
 
     #[test]
-    fn each_thread_has_its_own() {
+    fn each_thread_has_its_own_state() {
         let numbers = || (get().stream.addr(), get().number);
         std::thread::spawn(move || {
             assert_eq!(numbers(), (0, 0));
             set_number(usize::MAX);
             assert_eq!(take().stream.addr(), 0);
-            assert_eq!(std::thread::spawn(numbers).join().expect("it reads two words"), (0, 0));
+            assert_eq!(std::thread::spawn(numbers).join().expect("no panic"), (0, 0));
             assert_eq!(numbers(), (BUSY.addr(), usize::MAX));
         })
         .join()

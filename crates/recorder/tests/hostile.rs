@@ -93,7 +93,7 @@ fn slow_path(to: &Path) -> PathBuf {
     let mut next = to.to_owned();
     for link in 0..39 {
         let path = to.with_extension(format!("link-{link}"));
-        let name = next.file_name().expect("it has one").to_string_lossy();
+        let name = next.file_name().expect("the path has a last component").to_string_lossy();
         let target = format!("{}{name}", "./".repeat(1800));
         std::os::unix::fs::symlink(target, &path).expect("cargo's directory can be written");
         next = path;
@@ -286,7 +286,7 @@ fn put(path: &CStr, text: &[u8]) -> bool {
 
 /// Mounts a small file system that only the command sees.
 fn mounted(command: &mut Command, at: &Path) {
-    let at = CString::new(at.as_os_str().as_encoded_bytes()).expect("no zero within");
+    let at = CString::new(at.as_os_str().as_encoded_bytes()).expect("the text contains no zero byte");
     // SAFETY: the function has no preconditions.
     let users = format!("0 {} 1", unsafe { libc::geteuid() });
     // SAFETY: the function has no preconditions.
@@ -334,7 +334,7 @@ fn a_full_disk_ends_the_trace_and_not_the_program() {
         mounted(&mut command, &disk);
         filtered(&mut command, answering(&answers));
         let output = command.output();
-        std::fs::remove_dir_all(&disk).expect("it is empty");
+        std::fs::remove_dir_all(&disk).expect("the directory is empty");
         let Ok(output) = output else {
             println!("not run: the system refuses a private mount: {}", output.expect_err("no output"));
             return;

@@ -72,7 +72,7 @@ fn conc_every_thread_and_the_exit_note_processor_times() {
         "its beginning and its end"
     );
     let end = trace.end.expect("the program exited");
-    let (noted, process) = timing.process.expect("threads note it");
+    let (noted, process) = timing.process.expect("the program records its clocks");
     assert!(noted <= end.time, "{noted}, {end:?}: the thread that exits notes its clocks first");
     let process = process - trace.start_processor;
     // Times in the notes are rounded down to ticks.
@@ -272,7 +272,8 @@ fn programs_of_the_machine_behave_as_without_the_recorder() {
             continue;
         }
         let dir = Dir::new(&format!("program-{index}"));
-        let recorded = dir.command(Path::new(words[0])).args(&words[1..]).output().expect("it ran before");
+        let recorded =
+            dir.command(Path::new(words[0])).args(&words[1..]).output().expect("the program is installed");
         good(&recorded);
         assert_eq!(recorded.stdout, alone.stdout, "{words:?}");
         let traces = dir.traces();

@@ -17,7 +17,7 @@ fn every_kind_of_call_is_recorded() {
     // SAFETY: the size of the layout is not zero.
     let early = unsafe { heap.alloc(layout) };
     let path = std::env::temp_dir().join(format!("ephemera-wrapped-{}", std::process::id()));
-    let name = CString::new(path.to_string_lossy().into_owned()).expect("no zero within");
+    let name = CString::new(path.to_string_lossy().into_owned()).expect("the text contains no zero byte");
     start(&name, 1 << 20).expect("the directory for temporary files can be written");
     // SAFETY: the size of the layout is not zero.
     let one = unsafe { heap.alloc(layout) };

@@ -38,12 +38,13 @@ fn unsuitable_paths_and_limits_are_refused() {
 fn a_thread_number_that_readers_refuse_ends_the_trace() {
     let _alone = STATICS.lock().unwrap_or_else(PoisonError::into_inner);
     let path = std::env::temp_dir().join(format!("ephemera-threads-{}", std::process::id()));
-    let name = std::ffi::CString::new(path.to_string_lossy().into_owned()).expect("no zero within");
+    let name =
+        std::ffi::CString::new(path.to_string_lossy().into_owned()).expect("the text contains no zero byte");
     start(&name, 1 << 20).expect("the directory for temporary files can be written");
     THREADS.store(MOST_THREADS as usize - 1, Relaxed);
     for address in [16, 32] {
         let call = move || record(&Call { lead: lead(op::ALLOC, 0), address, size: Some(1) });
-        std::thread::spawn(call).join().expect("it records");
+        std::thread::spawn(call).join().expect("no panic");
     }
     let file = format!("{}.{}", path.display(), std::process::id());
     let trace = Trace::open(file.as_ref()).expect("a trace");
@@ -59,7 +60,7 @@ fn a_thread_number_that_readers_refuse_ends_the_trace() {
 #[cfg_attr(miri, ignore = "it takes the recorder's lock; run it without Miri")]
 fn no_processor_time_is_read_once_a_thread_enters_a_sandbox() {
     let _alone = STATICS.lock().unwrap_or_else(PoisonError::into_inner);
-    let at = os::map_wiped(size_of::<Recording>()).expect("memory");
+    let at = os::map_wiped(size_of::<Recording>()).expect("the system has memory");
     // SAFETY: the mapping is large enough and aligned to a page. An all-zero `Recording` is valid
     // and has no file.
     let process = unsafe { &*at.cast::<Recording>() };
@@ -91,14 +92,15 @@ fn no_processor_time_is_read_once_a_thread_enters_a_sandbox() {
 #[cfg_attr(miri, ignore = "it forks; run it without Miri")]
 fn a_child_that_is_forked_while_a_thread_enters_a_sandbox_records() {
     let _alone = STATICS.lock().unwrap_or_else(PoisonError::into_inner);
-    let at = os::map_wiped(size_of::<Recording>()).expect("memory");
+    let at = os::map_wiped(size_of::<Recording>()).expect("the system has memory");
     // SAFETY: the mapping is large enough and aligned to a page. An all-zero `Recording` is valid
     // and has no file.
     let process = unsafe { &*at.cast::<Recording>() };
     process.state.store(RECORDING, Relaxed);
     process.entering.fetch_add(1, Relaxed);
     let path = std::env::temp_dir().join(format!("ephemera-entering-{}", std::process::id()));
-    let name = std::ffi::CString::new(path.to_string_lossy().into_owned()).expect("no zero within");
+    let name =
+        std::ffi::CString::new(path.to_string_lossy().into_owned()).expect("the text contains no zero byte");
     // SAFETY: the function has no preconditions.
     let child = unsafe { libc::fork() };
     if child == 0 {
@@ -162,7 +164,7 @@ fn an_event_after_a_missed_call_is_beyond_the_end_of_the_trace() {
         }
     }
     let _alone = STATICS.lock().unwrap_or_else(PoisonError::into_inner);
-    let at = os::map_wiped(size_of::<Recording>()).expect("memory");
+    let at = os::map_wiped(size_of::<Recording>()).expect("the system has memory");
     SEEN.store(at.cast(), Relaxed);
     // SAFETY: the mapping is large enough and aligned to a page. An all-zero `Recording` is valid
     // and has no file.

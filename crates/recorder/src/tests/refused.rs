@@ -8,7 +8,7 @@ use crate::{Summary, Trace, TraceError, TraceEvent, What, Writer};
 /// Returns the offset and the reason of the error that reading a file reports.
 fn refusal(bytes: &[u8]) -> (u64, &'static str) {
     let file = Scratch::new("refused", bytes);
-    let error = file.open().and_then(|trace| read(&trace)).expect_err("it is damaged");
+    let error = file.open().and_then(|trace| read(&trace)).expect_err("the trace is damaged");
     let TraceError::Corrupt { offset, why } = error else { panic!("{error}") };
     (offset, why)
 }
@@ -93,7 +93,8 @@ fn a_note_beyond_the_last_time_is_refused() {
 fn a_pipe_or_a_device_is_refused_without_opening_it() {
     use std::os::fd::AsRawFd;
     let path = std::env::temp_dir().join(format!("ephemera-{}-fifo", std::process::id()));
-    let name = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).expect("no zero within");
+    let name =
+        std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).expect("the text contains no zero byte");
     // SAFETY: the path is NUL-terminated.
     assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
     let fifo = Trace::open(&path);
@@ -102,10 +103,10 @@ fn a_pipe_or_a_device_is_refused_without_opening_it() {
     let pipe = Trace::open(format!("/proc/self/fd/{}", pipe.as_raw_fd()).as_ref());
     let device = Trace::open("/dev/zero".as_ref());
     for opened in [fifo, pipe, device] {
-        let error = opened.expect_err("it is no regular file");
+        let error = opened.expect_err("the path is not a regular file");
         assert!(matches!(error, TraceError::Foreign { .. }), "{error:?}");
         assert!(error.to_string().contains("to a file first"), "{error}");
     }
-    let error = Trace::open(&std::env::temp_dir()).expect_err("it is a directory");
+    let error = Trace::open(&std::env::temp_dir()).expect_err("the path is a directory");
     assert!(error.to_string().contains("directory"), "{error}");
 }

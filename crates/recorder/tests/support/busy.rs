@@ -38,14 +38,14 @@ fn threads() {
         send.send(block()).expect("the consumer waits");
     }
     drop(send);
-    assert_eq!(consumer.join().expect("it adds"), 500 * SIZE);
-    workers.into_iter().for_each(|worker| worker.join().expect("it churns"));
+    assert_eq!(consumer.join().expect("no panic"), 500 * SIZE);
+    workers.into_iter().for_each(|worker| worker.join().expect("no panic"));
 }
 
 /// Runs many threads one after another, which reuse each other's streams.
 fn one_by_one() {
     for _ in 0..300 {
-        thread::spawn(|| churn(20)).join().expect("it churns");
+        thread::spawn(|| churn(20)).join().expect("no panic");
     }
 }
 
@@ -70,7 +70,7 @@ fn late() {
             // SAFETY: the key exists as long as the program, and the value is never dereferenced.
             unsafe { libc::pthread_setspecific(KEY.load(Relaxed), KEY.as_ptr().cast()) };
         };
-        thread::spawn(body).join().expect("it churns");
+        thread::spawn(body).join().expect("no panic");
     }
 }
 
@@ -116,9 +116,9 @@ fn limit_files(bytes: u64) {
 /// same effect.
 fn renamed() {
     churn(10);
-    let path = std::env::var("EPHEMERA_TRACE").expect("it is recorded");
+    let path = std::env::var("EPHEMERA_TRACE").expect("the test sets this variable");
     let own = format!("{path}.{}", std::process::id());
-    std::fs::rename(&own, format!("{path}.renamed")).expect("it is there");
+    std::fs::rename(&own, format!("{path}.renamed")).expect("the trace exists");
     churn(100_000);
 }
 
@@ -149,9 +149,9 @@ fn fork(exits: bool) {
 /// Replaces the process image with a new run of this program.
 fn exec() {
     churn(40);
-    let program = std::env::current_exe().expect("the system tells");
+    let program = std::env::current_exe().expect("this program has a path");
     let words = [program.to_string_lossy().into_owned(), "churn".to_owned()];
-    let words = words.map(|word| CString::new(word).expect("no zero within"));
+    let words = words.map(|word| CString::new(word).expect("the text contains no zero byte"));
     let argv = [words[0].as_ptr(), words[1].as_ptr(), null()];
     // SAFETY: the vector ends with a null, and its strings are NUL-terminated.
     unsafe { libc::execv(argv[0], argv.as_ptr()) };
@@ -165,9 +165,9 @@ fn close() {
         // SAFETY: the program uses none of these descriptors.
         unsafe { libc::close(fd) };
     });
-    let own = std::fs::File::open("/dev/null").expect("it is there");
+    let own = std::fs::File::open("/dev/null").expect("the device exists");
     churn(50_000);
-    assert_eq!(own.metadata().expect("it is open").len(), 0);
+    assert_eq!(own.metadata().expect("the descriptor is open").len(), 0);
 }
 
 /// Calls seven functions of the `malloc` family, and checks the results.

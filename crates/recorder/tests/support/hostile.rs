@@ -215,7 +215,7 @@ fn one_processor() {
     // SAFETY: a set of processors has only integers, for which zeros are valid.
     let mut one: libc::cpu_set_t = unsafe { core::mem::zeroed() };
     // SAFETY: the number is within the set.
-    unsafe { libc::CPU_SET(last.expect("it runs on one"), &mut one) };
+    unsafe { libc::CPU_SET(last.expect("the thread runs on a processor"), &mut one) };
     // SAFETY: the pointer is valid for the given size.
     if unsafe { libc::sched_setaffinity(0, size_of_val(&one), &raw const one) } != 0 {
         refused("sched_setaffinity");
@@ -310,10 +310,10 @@ fn no_address_space() {
 /// names.
 fn full_disk() {
     churn(200_000);
-    let path = std::env::var("EPHEMERA_TRACE").expect("it is recorded");
+    let path = std::env::var("EPHEMERA_TRACE").expect("the test sets this variable");
     let own = format!("{path}.{}", std::process::id());
     let to = std::env::args_os().nth(2).expect("the path of the copy");
-    std::fs::copy(own, to).expect("both are there");
+    std::fs::copy(own, to).expect("both files exist");
 }
 
 /// Prints the results of the aligned allocation functions for usual and unusual arguments.

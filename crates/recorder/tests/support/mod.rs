@@ -27,7 +27,7 @@ pub(crate) fn recorder() -> &'static Path {
             .env("RUSTFLAGS", flags)
             .env_remove("CARGO_ENCODED_RUSTFLAGS")
             .status();
-        assert!(built.expect("cargo is there").success(), "the recorder builds");
+        assert!(built.expect("cargo starts").success(), "the recorder builds");
         dir.join("release").join("libephemera_recorder.so")
     })
 }
@@ -59,8 +59,8 @@ impl Dir {
 
     pub(crate) fn traces(&self) -> Vec<Trace> {
         let mut paths: Vec<_> = std::fs::read_dir(&self.0)
-            .expect("it is there")
-            .map(|entry| entry.expect("it is there").path())
+            .expect("the directory exists")
+            .map(|entry| entry.expect("the directory can be read").path())
             .collect();
         paths.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
         paths.iter().map(|path| Trace::open(path).expect("a trace")).collect()

@@ -27,7 +27,7 @@ fn in_child() -> bool {
 
 /// Finds the recorder's code and sets [`CODE`]. Leaves it at zero if no recorder is loaded.
 fn find_code() {
-    let maps = std::fs::read_to_string("/proc/self/maps").expect("the system tells");
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("the system has `/proc`");
     let line = maps.lines().find(|line| line.contains("r-xp") && line.ends_with("libephemera_recorder.so"));
     let Some((range, _)) = line.and_then(|line| line.split_once(' ')) else { return };
     let (from, to) = range.split_once('-').expect("a range");

@@ -40,7 +40,7 @@ extern "C" fn opens(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
 
 pub(super) fn closefrom() {
     let own = std::env::args().nth(2).expect("a file");
-    let name = std::ffi::CString::new(own.as_str()).expect("no zero within");
+    let name = std::ffi::CString::new(own.as_str()).expect("the text contains no zero byte");
     std::fs::write(&own, "").expect("it can be written");
     OWN.store(name.as_ptr().cast_mut(), Relaxed);
     // SAFETY: zeros are valid for the integers and for the optional function pointer of the
