@@ -95,7 +95,7 @@ fn a_plugin_is_unloaded_when_its_last_thread_has_ended() {
         assert!(!is_loaded(&path), "round {round}");
         // The fork handler of the unloaded plugin does not run.
         assert!(ephemera_testkit::fork::holds_in_a_child(|| vec![round; 3_000] == [round; 3_000]));
-        let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux has it");
+        let statm = std::fs::read_to_string("/proc/self/statm").expect("the system has `/proc`");
         let pages = statm.split(' ').nth(1).expect("the resident pages").parse::<usize>();
         *resident = pages.expect("a number") * 4_096;
     }
@@ -139,7 +139,7 @@ fn threads_load_and_unload_a_plugin_over_a_preloaded_heap() {
         command
     };
     let plain = loader().output().expect("cargo built it");
-    let preloaded = loader().env("LD_PRELOAD", library("libephemera_c.so")).output().expect("it ran before");
+    let preloaded = loader().env("LD_PRELOAD", library("libephemera_c.so")).output().expect("cargo built it");
     assert!(preloaded.status.success(), "{preloaded:?}");
     assert_eq!(preloaded.stdout, b"20 of 20 rounds unloaded the plugin\n", "{preloaded:?}");
     assert_eq!(preloaded.stdout, plain.stdout);
