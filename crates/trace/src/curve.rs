@@ -46,7 +46,8 @@ mod tests {
         }
         assert!((POINTS / 2..POINTS).contains(&curve.peaks.len()));
         assert_eq!(curve.peaks.iter().max(), Some(&9_999));
-        let at = curve.peaks.iter().position(|&peak| peak == 9_999).expect("it is there") as u64;
+        let at =
+            curve.peaks.iter().position(|&peak| peak == 9_999).expect("the curve contains its peak") as u64;
         assert_eq!(at, 777_777 >> curve.stretch_log2);
     }
 }

@@ -147,7 +147,7 @@ mod tests {
         let dir = scratch();
         let path = dir.path().join("page");
         replace(&path, "old").expect("the directory is writable");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("it is ours");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("the file belongs to this user");
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(&path, &link).expect("the directory is writable");
         check(&link).expect("the directory is writable");
@@ -163,7 +163,7 @@ mod tests {
     fn a_place_that_cannot_be_written_is_named() {
         for path in ["/no/such/place", "/"] {
             for error in [check(Path::new(path)), replace(Path::new(path), "text")] {
-                let said = error.expect_err("it cannot be written").to_string();
+                let said = error.expect_err("the path cannot be written").to_string();
                 assert!(said.starts_with(&format!("{path}: ")) && !said.contains(DRAFT), "{said}");
             }
         }
@@ -173,8 +173,8 @@ mod tests {
     #[test]
     fn an_error_of_writing_does_not_name_the_temporary_file() {
         let full = |_: &Path| File::options().write(true).open("/dev/full");
-        let draft = Builder::new().prefix(DRAFT).make_in(scratch(), full).expect("it takes no space yet");
-        let said = fill(&draft, "text").expect_err("it is always full").to_string();
+        let draft = Builder::new().prefix(DRAFT).make_in(scratch(), full).expect("`/dev/full` can be opened");
+        let said = fill(&draft, "text").expect_err("`/dev/full` is always full").to_string();
         assert!(!said.contains(DRAFT), "{said}");
     }
 
@@ -183,14 +183,14 @@ mod tests {
     #[test]
     fn a_device_is_written_directly() {
         let full = Path::new("/dev/full");
-        check(full).expect("it takes no space yet");
-        let said = replace(full, "text").expect_err("it is always full").to_string();
+        check(full).expect("`/dev/full` can be opened");
+        let said = replace(full, "text").expect_err("`/dev/full` is always full").to_string();
         assert!(said.starts_with("/dev/full: "), "{said}");
-        assert!(!fs::metadata(full).expect("it stays").is_file());
+        assert!(!fs::metadata(full).expect("`/dev/full` still exists").is_file());
     }
 
     #[test]
-    fn two_names_of_a_file_are_the_same() {
+    fn two_names_of_a_file_are_recognised_as_the_same_file() {
         let dir = scratch();
         let (one, other) = (dir.path().join("one"), dir.path().join("other"));
         assert!(is_same(&one, &dir.path().join(".").join("one")) && !is_same(&one, &other), "no file yet");

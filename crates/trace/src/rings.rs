@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_takes_its_window_and_a_little() {
+    fn a_ring_of_a_queue_takes_little_more_than_the_live_blocks() {
         let mut rings = RingModel::default();
         for i in 0..1_000_000_u32 {
             if i >= 1000 {

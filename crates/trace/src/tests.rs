@@ -102,14 +102,14 @@ fn a_queue_is_first_in_first_out() {
     assert_eq!(profile.threads, 1);
     // While a block is live, 100 blocks are allocated, the block itself included.
     assert_eq!(all.lives.rows(), [(64, 49_900)]);
-    let class = profile.classes.iter().position(|class| class.blocks > 0).expect("there are blocks");
+    let class = profile.classes.iter().position(|class| class.blocks > 0).expect("a class has blocks");
     assert_eq!(text::class_name(class), "to 256 B");
     assert_eq!(profile.sizes, [(200, 50_000)]);
     assert!(profile.ring_peak <= 4 * (32 << 10), "{}", profile.ring_peak);
 }
 
 #[test]
-fn long_lived_blocks_in_a_queue_leave_it_a_queue() {
+fn a_queue_with_long_lived_blocks_is_still_a_queue() {
     let mut script = Script::new();
     for i in 0..20_000_u64 {
         script.alloc(1, i, 64);
@@ -278,7 +278,8 @@ fn conc_every_candidate_plays_in_every_round() {
         let candidates =
             [REFERENCE, TWIN, "another"].map(|key| Candidate::new::<std::alloc::System>(key, key));
         let mut rounds = 0;
-        let figures = time(program, &candidates, 2, 1, |_| rounds += 1).expect("the reference plays");
+        let figures =
+            time(program, &candidates, 2, 1, |_| rounds += 1).expect("the reference replays the trace");
         assert_eq!((figures.len(), rounds), (candidates.len(), 3));
         assert_eq!(figures[0].ratio.mid, 1.0, "the reference against itself");
         assert!(figures.iter().all(|timed| timed.ratio.mid > 0.0 && timed.ns > 0.0));

@@ -136,7 +136,7 @@ fn escape_sequences_of_a_command_reach_neither_terminal_nor_page() {
 }
 
 #[test]
-fn a_file_that_is_no_trace_is_named() {
+fn a_file_that_is_not_a_trace_is_named() {
     for (path, told) in [
         ("/no/such/trace", "/no/such/trace"),
         (concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"), "EPHTRACE"),
@@ -169,7 +169,7 @@ fn a_full_output_is_an_error_and_the_page_is_written() {
     let dir = TestDir::new("full");
     let (trace, page) = (dir.four_threads(), dir.0.join("page.html"));
     for arguments in [vec!["summary"], vec!["advise", "--html", &page.to_string_lossy()]] {
-        let full = File::options().write(true).open("/dev/full").expect("Linux has it");
+        let full = File::options().write(true).open("/dev/full").expect("Linux has this device");
         let mut command = Command::new(env!("CARGO_BIN_EXE_ephemera-trace"));
         let output = command.args(&arguments).arg(&trace).stdout(full).output().expect("cargo built it");
         let error = String::from_utf8_lossy(&output.stderr);

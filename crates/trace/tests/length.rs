@@ -59,7 +59,7 @@ fn peak_of_a_replay(calls: u64) -> usize {
 }
 
 #[test]
-fn a_replay_takes_no_heap_for_the_length_of_its_trace() {
+fn the_heap_of_a_replay_does_not_grow_with_the_trace() {
     let (short, long) = (peak_of_a_replay(40_000), peak_of_a_replay(400_000));
     // In memory, 400,000 operations of 20 bytes take 8 MB.
     assert!(long < short + (2 << 20), "{long} bytes; {short} for a tenth of the length");

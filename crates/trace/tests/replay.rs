@@ -23,7 +23,7 @@ struct Arguments {
 fn refused(trace: &Path) -> String {
     let arguments = Arguments::try_parse_from([Path::new("replay"), trace]).expect("a trace suffices");
     let field = |_, _: &[String]| -> Field { panic!("the trace was read") };
-    run(&arguments.options, &[REFERENCE], field).expect_err("it cannot keep its figures").to_string()
+    run(&arguments.options, &[REFERENCE], field).expect_err("the figures cannot be kept").to_string()
 }
 
 #[test]

@@ -66,7 +66,7 @@ mod tests {
             .stdout(Stdio::piped())
             .spawn()
             .expect("there is a shell");
-        let out = BufReader::new(shell.stdout.take().expect("it is piped"));
+        let out = BufReader::new(shell.stdout.take().expect("the stream is piped"));
         (shell, out.lines().map(|line| line.expect("it is text")))
     }
 
@@ -74,8 +74,8 @@ mod tests {
     fn a_process_ends_with_its_parent() {
         let (mut shell, mut lines) = shell("$$");
         assert!(lines.any(|line| line.contains("bound")));
-        shell.kill().expect("it waits for its child process");
-        shell.wait().expect("it was killed");
+        shell.kill().expect("the shell waits for its child");
+        shell.wait().expect("the shell is a child");
         // The lines end when the child process does.
         let rest: Vec<String> = lines.collect();
         assert!(!rest.concat().contains("left alone"), "{rest:?}");
@@ -86,6 +86,6 @@ mod tests {
         // The test's own process is not the parent of the shell's child.
         let (mut shell, mut lines) = shell(&std::process::id().to_string());
         assert!(lines.any(|line| line.contains("has ended")));
-        shell.wait().expect("it runs");
+        shell.wait().expect("the shell is a child");
     }
 }

@@ -67,7 +67,7 @@ mod tests {
         let program = |peak_live| ReplayProgram { peak_live, ..ReplayProgram::default() };
         let room = Some(4 << 30);
         assert_eq!(too_large(&program(2 << 30), room), None);
-        let said = too_large(&program(3 << 30), room).expect("more than half");
+        let said = too_large(&program(3 << 30), room).expect("the trace exceeds half of memory");
         assert!(said.contains("3.0 GiB") && said.contains("4.0 GiB"), "{said}");
         assert!(too_large(&program(12 << 40), room).is_some());
         assert_eq!(too_large(&program(u64::MAX), None), None, "the available memory is unknown");

@@ -7,7 +7,7 @@ use ephemera_measure::stats::{self, Estimate};
 use super::*;
 
 fn offer(advice: &Advice, name: &str) -> Offer {
-    advice.offers.iter().find(|offer| offer.name == name).cloned().expect("there are four")
+    advice.offers.iter().find(|offer| offer.name == name).cloned().expect("the advice has this offer")
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn the_figures_of_a_replay_are_used() {
     let page = page::page(&profile, &advice, Some(&replayed));
     assert!(page.contains("Replayed") && page.contains("try mimalloc"));
     let json = serde_json::to_string(&replayed).expect("plain data");
-    assert_eq!(serde_json::from_str::<Replayed>(&json).expect("as written").rows.len(), 3);
+    assert_eq!(serde_json::from_str::<Replayed>(&json).expect("the JSON is valid").rows.len(), 3);
 }
 
 /// Reaches every part of the templates of a replay.
@@ -150,7 +150,7 @@ fn the_largest_measured_saving_wins() {
     assert_eq!(advice.verdict, Recommendation::Try("typed-pool", CostSource::Replay), "{:?}", advice.reasons);
     assert!(text::headline(&advice).contains("measured"), "{}", text::headline(&advice));
     assert!(advice.reasons.iter().any(|why| why.contains("snmalloc")), "{:?}", advice.reasons);
-    let saved = offer(&advice, "typed-pool").saving / advice.share.known().expect("it has times").mid;
+    let saved = offer(&advice, "typed-pool").saving / advice.share.known().expect("the trace has times").mid;
     assert!((saved - 0.6).abs() < 1e-9, "{saved}: what was measured, of all that the allocator takes");
 
     // A measured loss beats an assumed saving.
@@ -180,7 +180,7 @@ fn the_share_of_several_threads_divides_by_the_time_of_all() {
         Advice::of(&script.profile(), None)
     };
     let (one, eight) = (run(1), run(8));
-    let share = |advice: &Advice| advice.share.known().expect("it has times").mid;
+    let share = |advice: &Advice| advice.share.known().expect("the trace has times").mid;
     assert!(share(&one) < 0.02 && one.verdict == Recommendation::Keep, "{}", share(&one));
     assert!((share(&eight) / share(&one) - 1.0).abs() < 0.01, "{} {}", share(&eight), share(&one));
     let said = text::verdict(&eight);

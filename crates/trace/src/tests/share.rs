@@ -122,7 +122,7 @@ fn waiting_counts_as_wall_time_only() {
 fn the_processor_time_of_a_killed_programs_last_packet_is_estimated() {
     let run = Run { exits: false, ..Run::new([80, 60, 20, 0]) };
     let advice = run.advice();
-    let recorded = advice.share.recorded.expect("its clocks are noted");
+    let recorded = advice.share.recorded.expect("the trace contains the clocks");
     assert!(recorded.low < recorded.high && recorded.low <= recorded.mid, "{recorded:?}");
     assert!(contains(Some(recorded), (2 * BLOCKS - 1) as f64 * 160.0), "{recorded:?}");
     assert!(contains(advice.share.of_processor(), 0.8), "{:?}", advice.share);
@@ -147,8 +147,8 @@ fn no_verdict_claims_a_bound() {
             assert!(!said.contains(claim), "{said}");
         }
         assert!(said.contains("between"), "{said}");
-        let words = serde_json::to_value(source).expect("it is a text");
-        assert!(said.contains(words.as_str().expect("it is a text")), "{said}");
+        let words = serde_json::to_value(source).expect("the source is a string");
+        assert!(said.contains(words.as_str().expect("the source is a string")), "{said}");
     }
 }
 
@@ -157,7 +157,7 @@ fn no_verdict_claims_a_bound() {
 fn a_range_of_assumed_costs_that_contains_the_bar_decides_nothing() {
     let run = Run { measured: false, ..Run::new([60, 60, 2_000, 0]) };
     let advice = run.advice();
-    let share = advice.share.of_processor().expect("it has clocks");
+    let share = advice.share.of_processor().expect("the trace contains the clocks");
     assert!(share.low < 0.02 && share.high > 0.02 && contains(Some(share), 60.0 / 2060.0), "{share:?}");
     assert!(advice.reasons.iter().any(|why| why.contains("replay")), "{:?}", advice.reasons);
     assert!(!advice.reasons.iter().any(|why| why.contains("too little")), "{:?}", advice.reasons);
