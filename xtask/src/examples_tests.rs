@@ -19,7 +19,8 @@ pub(crate) fn all(ws: &Workspace) -> Vec<(&Package, String, String)> {
     let mut examples = Vec::new();
     for dir in PUBLISHED {
         let package = ws.package(dir).expect("the crate is a member");
-        let files = fs::read_dir(ws.root.join("crates").join(dir).join("examples")).expect("it has examples");
+        let files =
+            fs::read_dir(ws.root.join("crates").join(dir).join("examples")).expect("the crate has examples");
         for file in files.map(|file| file.expect("the directory can be read").path()) {
             let name = file.file_stem().expect("a file has a name").to_string_lossy().into_owned();
             examples.push((package, name, fs::read_to_string(&file).expect("the example can be read")));

@@ -119,10 +119,11 @@ fn a_process_of_another_pid_namespace_that_ended_does_not_count_as_running() {
 fn the_program_has_the_environment_of_the_shell() {
     let dir = Dir::new("environment");
     // The tool builds the recorder, so the test needs a real toolchain.
-    let home = std::env::var("HOME").expect("there is a home");
+    let home = std::env::var("HOME").expect("`HOME` is set");
     let toolchain = std::env::var("RUSTUP_TOOLCHAIN").unwrap_or_else(|_| "none".to_owned());
     let libraries = format!("{home}/.rustup/toolchains/{toolchain}/lib");
-    let target = Path::new(env!("CARGO_BIN_EXE_xtask")).parent().expect("it lies in a directory").display();
+    let target =
+        Path::new(env!("CARGO_BIN_EXE_xtask")).parent().expect("the program lies in a directory").display();
     let mut command = recording(&dir.join("trace"), &["env"]);
     command.env("CARGO_HOME", format!("{home}/.cargo")).env("RUSTUP_HOME", format!("{home}/.rustup"));
     command.env("RUSTUP_TOOLCHAIN", toolchain).env("RUSTUP_TOOLCHAIN_SOURCE", "toolchain-file");

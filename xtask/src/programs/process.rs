@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_beyond_its_time_is_stopped() {
+    fn a_process_beyond_its_time_limit_is_stopped() {
         let said = shell("process-long", "exec sleep 600", 1).unwrap_err();
         assert_eq!(said, "stopped: it ran longer than 1 s");
     }

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_losses_are_certain_and_one_for_each_family() {
+    fn the_losses_list_one_certain_loss_of_each_family() {
         let losses = losses(&RecordedBench::parse(SUMMARY).unwrap()).unwrap();
         assert!(losses.contains("| 3.00 RingAlloc | 1.00 glibc | 3.0 | 1.50 OneRingAlloc |"), "{losses}");
         assert_eq!(losses.lines().count(), 3, "{losses}");

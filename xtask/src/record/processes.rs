@@ -81,8 +81,8 @@ mod tests {
         child.env(PATH_VARIABLE, parts.join("p")).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = child.spawn().expect("there is a `cat`");
         // The child has its environment when it answers.
-        child.stdin.as_mut().expect("it is piped").write_all(b"x").expect("the child reads it");
-        child.stdout.as_mut().expect("it is piped").read_exact(&mut [0]).expect("the child writes it");
+        child.stdin.as_mut().expect("a pipe").write_all(b"x").expect("the child reads it");
+        child.stdout.as_mut().expect("a pipe").read_exact(&mut [0]).expect("the child writes it");
         assert!(is_of(child.id(), parts) && has_environment(child.id(), parts) && any_is_of(parts));
         assert!(!has_environment(child.id(), Path::new("/d/trace.processes/00c0ffee12345679")));
         drop(child.stdin.take());

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_that_of_a_shell() {
+    fn the_exit_status_follows_the_convention_of_shells() {
         assert_eq!((ended("exit 0"), ended("exit 3"), ended("exit 255")), (0, 3, 255));
         assert_eq!((ended("kill -TERM $$"), ended("kill -SEGV $$")), (143, 139));
     }

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn items_that_tests_and_other_builds_share_count() {
+    fn an_item_that_is_not_only_for_tests_counts() {
         let page = ("crates/a/src/lib.rs", "//! A.\nstruct Page;\n");
         let shared = ("crates/b/src/c.rs", "//! B.\n#[cfg(any(unix, all(test, loom)))]\nstruct Page;\n");
         assert_eq!(found(&[page, shared]).len(), 1);

@@ -26,8 +26,8 @@ fn below(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut unread = vec![dir.to_owned()];
     while let Some(dir) = unread.pop() {
-        for entry in fs::read_dir(&dir).expect("it is there") {
-            let path = entry.expect("it is there").path();
+        for entry in fs::read_dir(&dir).expect("the directory exists") {
+            let path = entry.expect("the directory can be read").path();
             if path.is_dir() {
                 unread.push(path.clone());
             }
@@ -61,7 +61,7 @@ fn a_process_that_outlives_the_program_keeps_its_trace() {
 }
 
 #[test]
-fn files_that_are_no_traces_are_never_removed() {
+fn files_that_are_not_traces_are_never_removed() {
     let dir = Dir::new("foreign");
     let out = dir.join("app");
     let parts = dir.join("app.processes");
@@ -94,8 +94,9 @@ fn files_that_are_no_traces_are_never_removed() {
     for _ in 0..2 {
         let (code, said) = ended(&record(&out, &["sh", "-c", "ls / | cat"]));
         assert_eq!(code, Some(0), "{said}");
-        let entries = fs::read_dir(&parts).expect("it is there");
-        let left: Vec<_> = entries.map(|entry| entry.expect("it is there").file_name()).collect();
+        let entries = fs::read_dir(&parts).expect("the directory exists");
+        let left: Vec<_> =
+            entries.map(|entry| entry.expect("the directory can be read").file_name()).collect();
         assert!(Trace::open(&out).is_ok() && !left.is_empty(), "{left:?}");
         assert!(!left.iter().any(|name| before.contains(name)), "{before:?} and {left:?}");
         before = left;

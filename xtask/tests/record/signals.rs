@@ -36,7 +36,7 @@ impl Running {
         // SAFETY: the closure makes system calls and does not allocate.
         unsafe { command.pre_exec(by_default) };
         let mut child = command.process_group(0).stdout(Stdio::piped()).spawn().expect("cargo built it");
-        let mut printed = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut printed = BufReader::new(child.stdout.take().expect("the stream is piped"));
         printed.read_line(&mut String::new()).expect("the program says that it has begun");
         Self { child, printed }
     }
