@@ -81,7 +81,8 @@ impl SlotGroupPtr {
     }
 
     /// Starts the group's countdown, if a slot of the group is live and no slot has been freed
-    /// since the group left the inbox. Only the owner of an abandoned unit may call this.
+    /// since the group left the inbox. The unit must be abandoned. Only the holder of its record
+    /// may call this.
     pub(crate) fn start_countdown(self) {
         let live = self.slots() & !self.home().get();
         if live != 0 && !weakened!("no_countdown") {

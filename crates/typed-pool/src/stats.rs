@@ -112,7 +112,7 @@ impl Stats {
     /// Sets each of `large_blocks` and `large_bytes` to zero if it wrapped below zero. Such a sum
     /// can occur while other threads allocate and free, because this thread may see the free of a
     /// block before its allocation.
-    pub(crate) fn no_less_than_none(&mut self) {
+    pub(crate) fn clear_negative_sums(&mut self) {
         // A sum above `most` is a negative one that wrapped around.
         let most = self.bytes_held.max(usize::MAX / 4 * 3);
         for sum in [&mut self.large_blocks, &mut self.large_bytes] {
@@ -166,12 +166,12 @@ mod tests {
     fn negative_sums_become_zero_and_huge_sums_do_not() {
         let negative = 0_usize.wrapping_sub(5_000);
         let mut below = Stats { large_blocks: usize::MAX, large_bytes: negative, ..Stats::default() };
-        below.no_less_than_none();
+        below.clear_negative_sums();
         assert_eq!((below.large_blocks, below.large_bytes), (0, 0));
         let most = usize::MAX - 100_000;
         let mut nearly =
             Stats { large_blocks: 7, large_bytes: most - 9, bytes_held: most, ..Stats::default() };
-        nearly.no_less_than_none();
+        nearly.clear_negative_sums();
         assert_eq!((nearly.large_blocks, nearly.large_bytes), (7, most - 9));
     }
 }

@@ -276,7 +276,7 @@ impl UnitPtr {
 
     /// Makes the slow path look at the unit after the next free of one of its `live` live slots.
     pub(crate) fn look_after_next_free(self, live: usize) {
-        // As in `set_live`, store the part that grows, here `further`, first.
+        // Here `further` is the part that grows, so store it first (see `set_live`).
         self.further().publish(live - 1);
         self.until().publish(1);
     }

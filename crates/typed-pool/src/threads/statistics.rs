@@ -21,7 +21,7 @@ pub(super) fn stats_of(family: &Family, holds: impl Fn(&Record<PoolRecord>) -> b
         gather_record(&mut stats, heaps, holds(record));
     }
     stats.extra_records = family.registry().later_records();
-    stats.no_less_than_none();
+    stats.clear_negative_sums();
     stats.add_large();
     stats
 }
