@@ -126,8 +126,8 @@ impl UnitHeap {
         } else if !first.is_null() {
             // SAFETY: H1: the caller owns the heap. H3: linked slots are free.
             second = unsafe { link_of(first) };
-            // SAFETY: H1: the caller owns the heap. H3: the slot is free. `second` has the slots
-            // after it, so `first` is now the last slot of its list.
+            // SAFETY: H1: the caller owns the heap. H3: `first` is free. `second` points to the
+            // slots after `first`, so `first` is now the last slot of its list.
             unsafe { write_link(first, ptr::null_mut()) };
         }
         self.local.free.set(first);
@@ -157,8 +157,9 @@ impl UnitHeap {
     }
 
     /// Inspects a unit. If the unit is sparse, closes the heap for a long pause. Also closes the
-    /// heap if it may no longer host, because its family now has a limit. Otherwise, hosting pays,
-    /// unless the unit is the front: the heap does not know how many slots of the front are live.
+    /// heap if it may no longer host, because its family now has a limit. Otherwise, if the heap
+    /// hosts, notes that hosting pays. Does not note it for the front, because the heap does not
+    /// know how many slots of the front are live.
     pub(super) fn close_if_sparse<E: PoolEnv>(&self, env: E, unit: UnitPtr) {
         self.guests.inspected();
         let is_sparse = !self.is_front(unit) && unit.live() < unit.slots() / SPARSE;
@@ -173,9 +174,9 @@ impl UnitHeap {
     }
 
     /// Handles a miss: leaves another slot of the front to allocations. If guests do not pay,
-    /// leaves all slots and closes the heap. Closes it without a pause if its frees may select but
-    /// no longer do, or if they always branch and the slot is the last one. Returns `false` if
-    /// the front has no free slot. The free list must be empty.
+    /// closes the heap, so that allocations get all slots of the front. Closes the heap without a
+    /// pause if its frees may select but no longer do, or if they always branch and the slot is the
+    /// last one. Returns `false` if the front has no free slot. The free list must be empty.
     pub(super) fn miss(&self) -> bool {
         let first = self.first_behind();
         let has_unused = self.cursor.get() != self.end_of_front();
@@ -187,7 +188,8 @@ impl UnitHeap {
             self.credit_listed_frees();
         }
         // SAFETY: H1: the caller owns the heap. H3: the slots in `behind` are free. `first` is not
-        // null: without unused slots, a null `first` has returned above.
+        // null here: if it were, this function would have returned above, because the front has no
+        // unused slot.
         let is_last = !has_unused && unsafe { link_of(first) }.is_null();
         let must_close = !selects && (is_last || !self.is_open.get());
         if must_close || !self.guests.misses(self.is_open.get()) {

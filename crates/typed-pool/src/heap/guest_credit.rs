@@ -37,8 +37,9 @@ pub(super) struct GuestCredit {
     /// An estimate of the credits that misses took since the last inspection, as a multiple of
     /// [`SUCCESS`]. Each miss adds at least 1.
     taken: Cell<u8>,
-    /// The number of fronts left in the current pause. A front counts if the heap would host with
-    /// it without this pause. So does each time that the record begins to select.
+    /// The number of fronts left in the current pause. Only fronts at which the heap would
+    /// otherwise begin to host, or open, count. Each time that the record begins to select also
+    /// counts.
     left: Cell<u16>,
     /// The `until` of the heap at the last call to [`Self::credit`] or [`Self::begin_count`].
     credited: Cell<u16>,

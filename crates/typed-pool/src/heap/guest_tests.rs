@@ -138,7 +138,7 @@ fn a_trim_gives_the_guest_to_its_unit() {
     values.others.clear();
     assert_eq!(pool.heap.guests(), 1, "the guest was freed first");
     values.assert_counts();
-    assert_eq!(pool.stats().empty_units, UNITS, "a unit with a guest alone is empty");
+    assert_eq!(pool.stats().empty_units, UNITS, "a unit with only a guest counts as empty");
     pool.trim();
     assert_eq!(pool.stats().units, 1);
     values.front.clear();
@@ -153,7 +153,7 @@ fn a_front_that_is_set_aside_has_no_guest() {
     let mut values = Replacing::new(&pool, [1; 64]);
     values.free_in_unit(0);
     assert_eq!(pool.heap.guests(), 1);
-    // What the end of a scope does.
+    // The end of a dropped scope makes this call.
     trim_keeping(&pool, usize::MAX, LeftUnits { aside: true, unused: true });
     assert!(!pool.heap.is_hosting() && pool.heap.local.free.get().is_null());
     values.assert_counts();
@@ -269,7 +269,7 @@ fn free(pool: &Above, slots: impl Iterator<Item = NonNull<Value>>) {
 /// the queue. If the heap chose that unit before it dismissed the guest, the unit would become the
 /// front and an empty unit at the same time.
 #[test]
-fn a_unit_that_has_a_guest_alone_is_the_next_front_after_a_refused_request() {
+fn a_unit_with_only_a_guest_is_the_next_front_after_a_refused_request() {
     let (above, slots) = (Rc::new(Cell::new(None)), Rc::new(RefCell::new(Vec::new())));
     let backing = Refuses { pool: above.clone(), slots: slots.clone() };
     let unit = self::slots::<Value>();

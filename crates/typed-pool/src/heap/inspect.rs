@@ -30,8 +30,8 @@ pub(super) fn reclassify<E: AllocEnv>(env: E, unit: UnitPtr) {
     }
 }
 
-/// Inspects `unit`, and notes this as an event for the decision whether frees select: the unit is a
-/// sample of the units to which frees go.
+/// Inspects `unit`, and notes an event for the decision whether frees select. The unit is a sample
+/// of the units to which frees go.
 pub(super) fn inspect<E: PoolEnv>(env: E, unit: UnitPtr) {
     if !weakened!("inspections_are_no_events") {
         env.heap().note_inspection(env, unit);

@@ -209,8 +209,8 @@ impl UnitHeap {
     }
 
     /// Returns whether this heap may use the slots of a unit that is not the front. If another
-    /// thread claims the slots, sets the unit's state to `Partial` and returns `false`. Otherwise
-    /// sets the state to `Front`, and rebuilds the unit if it was purged.
+    /// thread has claimed the slots, sets the unit's state to `Partial` and returns `false`.
+    /// Otherwise sets the state to `Front`, and rebuilds the unit if it was purged.
     #[inline]
     pub(super) fn may_use_slots(&self, unit: UnitPtr) -> bool {
         // C2: a thread that claims the slots after this store reads the state `Front` and gives up.

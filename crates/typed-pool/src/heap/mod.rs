@@ -22,8 +22,8 @@
 //! does not need. `rest` delays the reuse of units that other threads emptied. `list` contains the
 //! owner's lists. `front` manages the unit that the heap allocates from. `selection` decides
 //! whether frees branch on the front, and `shown_front` is the switch. `guest`, `guest_credit` and
-//! `host` let an allocation take a freed slot of another unit, and `inspect` looks at units.
-//! `abandon` handles the units of threads that ended or left their scope.
+//! `host` let an allocation take a freed slot of another unit. `inspect` contains the slow path of
+//! a local free. `abandon` handles the units of threads that ended or left their scope.
 
 pub(crate) mod abandon;
 pub(crate) mod fast;
@@ -103,8 +103,8 @@ pub(crate) struct UnitHeap {
     cursor: Cell<*mut u8>,
     end: Cell<*mut u8>,
     front: Cell<*mut Unit>,
-    /// The unit with which a free compares its own first: the front, or an address that no unit
-    /// has, if frees select (`shown_front`).
+    /// The pointer with which a free first compares the address of its unit: the front, or, while
+    /// frees select, an address that no unit has (`shown_front`).
     shown: Cell<*mut Unit>,
     /// While the heap hosts, the list of the front's linked slots that allocations get after a
     /// miss, or a marker that there are none. Otherwise null.
@@ -221,9 +221,9 @@ impl UnitHeap {
         self.front().map_or(ptr::null_mut(), |unit| unit.at(self.spec.end(unit.slots())))
     }
 
-    /// Returns whether the heap requests whole units from the start. With few units, most frees are
-    /// to the front. Units above [`UNIT_MIN`] start short, because the front of a sleeping thread
-    /// is not purged, and because a whole unit has few slots more.
+    /// Returns whether the heap requests whole units from the start. Whole units keep the number of
+    /// units low, so most frees are to the front. Units above [`UNIT_MIN`] start short, because the
+    /// front of a sleeping thread is not purged, and because a whole unit has few more slots.
     #[inline]
     fn starts_whole<E: PoolEnv>(&self, env: E) -> bool {
         let is_small = self.spec.unit <= UNIT_MIN || weakened!("large_units_start_whole");

@@ -31,9 +31,9 @@ const SUCCESS: usize = if SHORT { 16 } else { 256 };
 const MOST_PAUSE: usize = 1 << 20;
 /// The number by which an event with predictable frees lowers the score.
 const LOSS: usize = 2;
-/// The number of events for which an inspection counts if it found another unit than the front and
-/// than the inspection before. It comes after 1,021 frees, whereas the `until` of a unit may become
-/// zero after 8.
+/// The number of events for which an inspection counts if its unit is neither the front nor the
+/// unit of the inspection before. An inspection comes after 1,021 frees, whereas the `until` of a
+/// unit may reach zero after 8.
 const INSPECTION_WEIGHT: usize = 8;
 
 /// Unit tests and Miri make few frees, so the numbers are small there.
@@ -165,7 +165,8 @@ mod tests {
                 let wait = until_change(&selection, RecentFrees::Mixed).expect("a trial");
                 assert!(selection.selects());
                 assert!(wait > TRIAL && wait > before, "{wait} after {before}");
-                // The heap of the first run is another one than that of the last event.
+                // The first run of the first trial does not lower the score, because `last` does
+                // not name this heap yet.
                 assert!(until_change(&selection, frees).is_some_and(|events| events <= START / LOSS + 2));
                 assert!(!selection.selects());
                 before = wait;

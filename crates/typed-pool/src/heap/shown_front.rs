@@ -1,4 +1,4 @@
-//! The word `shown`, with which a free compares its unit first.
+//! The word `shown`, with which a free first compares the address of its unit.
 //!
 //! The front's free list is in the heap, and each other unit has its own list.
 //!
