@@ -38,13 +38,13 @@ typed_box!(= Global);
 typed_box!();
 
 /// Guards a slot whose value is not stored yet, was moved out, or is being dropped. Dropping the
-/// claim frees the slot.
-struct Claim<'p, T, A: Allocator> {
+/// guard frees the slot.
+struct TypedSlotGuard<'p, T, A: Allocator> {
     slot: NonNull<T>,
     pool: &'p TypedPool<T, A>,
 }
 
-impl<'p, T, A: Allocator> Claim<'p, T, A> {
+impl<'p, T, A: Allocator> TypedSlotGuard<'p, T, A> {
     #[inline]
     fn new(pool: &'p TypedPool<T, A>, slot: NonNull<T>) -> Self {
         Self { slot, pool }
@@ -58,10 +58,10 @@ impl<'p, T, A: Allocator> Claim<'p, T, A> {
     }
 }
 
-impl<T, A: Allocator> Drop for Claim<'_, T, A> {
+impl<T, A: Allocator> Drop for TypedSlotGuard<'_, T, A> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the creator of the claim passed a live slot of this pool, which only this claim
+        // SAFETY: the creator of the guard passed a live slot of this pool, which only this guard
         // frees.
         unsafe { self.pool.deallocate(self.slot) };
     }
@@ -85,7 +85,7 @@ impl<'p, T, A: Allocator> TypedBox<'p, T, A> {
         // SAFETY: the handle owned the value, and nothing reads or drops the copy in the slot
         // again.
         let value = unsafe { slot.read() };
-        drop(Claim::new(pool, slot));
+        drop(TypedSlotGuard::new(pool, slot));
         value
     }
 
@@ -120,9 +120,9 @@ impl<'p, T, A: Allocator> TypedBox<'p, T, A> {
 impl<T, A: Allocator> Drop for TypedBox<'_, T, A> {
     #[inline]
     fn drop(&mut self) {
-        // `_claim` frees the slot after the value's destructor, even if the destructor panics. The
+        // `_guard` frees the slot after the value's destructor, even if the destructor panics. The
         // destructor may use the pool.
-        let _claim = Claim::new(self.pool, self.slot);
+        let _guard = TypedSlotGuard::new(self.pool, self.slot);
         // SAFETY: the handle owns its value, which is dropped only here.
         unsafe { self.slot.drop_in_place() };
     }
@@ -187,9 +187,9 @@ impl<T, A: Allocator> TypedPool<T, A> {
 
     #[inline]
     fn fill_with(&self, slot: NonNull<T>, init: impl FnOnce() -> T) -> TypedBox<'_, T, A> {
-        let claim = Claim::new(self, slot);
+        let guard = TypedSlotGuard::new(self, slot);
         let value = init();
-        self.fill(claim.keep(), value)
+        self.fill(guard.keep(), value)
     }
 
     #[inline]

@@ -49,7 +49,7 @@ macro_rules! typed_pool {
         /// # Backing allocators that unwind
         ///
         /// The contract of `Allocator` forbids a backing allocator to unwind from `deallocate`. If
-        /// it does so nevertheless, the panic reaches the caller of the operation. The freed memory
+        /// it unwinds anyway, the panic reaches the caller of the operation. The freed memory
         /// counts as freed, and all values and slots stay valid. If this happens while the pool is
         /// dropped, the remaining units and the backing allocator are leaked.
         ///
@@ -179,7 +179,7 @@ impl<T, A: Allocator> TypedPool<T, A> {
         }
     }
 
-    /// Frees a raw slot. A value in it is not dropped.
+    /// Frees a raw slot without dropping a value in it.
     ///
     /// # Safety
     /// `slot` came from [`allocate`](TypedPool::allocate) of this pool, or from
