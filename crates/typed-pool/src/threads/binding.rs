@@ -126,7 +126,7 @@ mod tests {
         let lease = record.and_then(Record::try_lease).expect("its thread ended");
         assert_eq!(value.0, 7);
         drop(value);
-        assert_ne!(held(), 0, "the holder of the record drains it");
+        assert_ne!(held(), 0, "only the holder of the record drains it");
         lease_end::release(lease);
         assert_eq!(held(), 0);
     }
@@ -192,7 +192,7 @@ mod tests {
             (heaps, bytes_held())
         });
         assert_eq!(heaps.is_none(), refuses, "the system refuses the table");
-        assert_ne!(before, 0, "the holder of the record drains it");
+        assert_ne!(before, 0, "only the holder of the record drains it");
         assert_eq!(bytes_held(), 0);
     }
 }

@@ -1,8 +1,8 @@
 //! Counts large blocks, which are not in a unit. `LargeTally` has the counts of one table. `Books`
 //! combines a family's account with the tally of the calling thread.
 //!
-//! With the tally, an allocation of a large block takes one atomic exchange, on the word that holds
-//! the bytes to which the limit applies. Shared counters of blocks and of bytes would take two
+//! With the tally, an allocation of a large block takes one atomic read-modify-write, on the word
+//! with the bytes to which the limit applies. Shared counters of blocks and of bytes would take two
 //! more.
 
 use ephemera_prim::account::{Account, Booked, SharedAccount, changed};

@@ -148,7 +148,7 @@ fn freed_slots_serve_a_thread_at_its_limit() {
         values
     };
     while_owner_sleeps(make, drop_front_first, move || {
-        assert_eq!(fill().len(), told.recv().expect("it was told"), "a freed slot is not found");
+        assert_eq!(fill().len(), told.recv().expect("a first count"), "a freed slot is not found");
     });
 }
 

@@ -11,8 +11,8 @@ use super::state::{FamilyCell, PoolRecord, ThisCell, ThreadHeap};
 use super::table::Heaps;
 use crate::class::CLASSES;
 
-/// The heaps of threads that own nothing: as many as the largest family has. They have no front and
-/// are never written.
+/// The heaps of threads that own nothing. Their number is that of the largest family. They have no
+/// front and are never written.
 static NO_HEAPS: [ThreadHeap; CLASSES] = [const { ThreadHeap::nowhere() }; CLASSES];
 
 /// The address of [`NO_HEAPS`].

@@ -42,7 +42,7 @@ fn value(number: usize) -> Value {
 }
 
 /// Makes values and replaces them until each unit has been full and then the front again. Then
-/// replaces further ones until the heap hosts, but at most as many as before.
+/// replaces values until the heap hosts, or until it has replaced as many as before.
 fn replaced() -> Vec<Value> {
     let mut values: Vec<_> = (0..VALUES).map(value).collect();
     let rounds = if cfg!(miri) { 2 } else { 10 } * VALUES;

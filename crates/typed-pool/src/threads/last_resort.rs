@@ -99,7 +99,7 @@ fn trim_leased(lease: Lease<'_, PoolRecord>, family: &Family) {
     if let Some(heaps) = Heaps::find(lease.record(), family) {
         // SAFETY: the lease makes this thread the holder.
         if !unsafe { heaps.trim() } {
-            lease.record().data().rest.set(1);
+            lease.record().data().leftovers.set(1);
         }
     }
     lease_end::release(lease);

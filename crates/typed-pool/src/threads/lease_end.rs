@@ -18,19 +18,19 @@ ordering!(unmark_order = Acquire, Relaxed if "mail_unmark_relaxed");
 
 /// Releases a lease, then drains the inboxes if they have mail, because a thread that pushed while
 /// the record was held left the drain to the holder. Also frees the empty units that holders left
-/// ([`trim_rest`]).
+/// ([`trim_leftovers`]).
 #[inline]
 pub(super) fn release(lease: Lease<'_, PoolRecord>) {
     let record = lease.record();
     lease.release(has_mail, drain);
-    if has_rest(record.data()) {
-        trim_rest(record);
+    if has_leftovers(record.data()) {
+        trim_leftovers(record);
     }
 }
 
 /// Releases the record of a scope that this thread leaves. The release drains the heaps that have
 /// remote frees, and frees their empty units. All other heaps keep their empty units, unless
-/// [`trim_rest`] trims the record.
+/// [`trim_leftovers`] trims the record.
 #[inline]
 pub(super) fn leave_scope(lease: Lease<'_, PoolRecord>) {
     for heaps in Heaps::of(lease.record().data()) {
@@ -45,7 +45,7 @@ pub(super) fn leave_scope(lease: Lease<'_, PoolRecord>) {
 
 /// Counts the fronts that this thread leaves in a table as one event in the account. A front may be
 /// empty, so a thread whose request was refused may need it. The end of a scope may set the front
-/// aside, but counts no further event: a search since this event has given up the front.
+/// aside, but need not count another event: a search after this event has given up the front.
 #[cold]
 #[inline(never)]
 fn note_fronts(heaps: Heaps<'_>) {
@@ -57,12 +57,12 @@ fn note_fronts(heaps: Heaps<'_>) {
 
 /// Trims all tables of a record that this thread holds, and frees the record's cached spans.
 pub(super) fn trim_record(record: &Record<PoolRecord>) {
-    let mut rest = false;
+    let mut leaves_some = false;
     for heaps in Heaps::of(record.data()) {
         // SAFETY: this thread holds the record.
-        rest |= !unsafe { heaps.trim() };
+        leaves_some |= !unsafe { heaps.trim() };
     }
-    record.data().rest.set(usize::from(rest));
+    record.data().leftovers.set(usize::from(leaves_some));
     #[cfg(not(ephemera_loom))]
     record.data().pushed.forget();
     if !weakened!("ended_thread_keeps_spans") {
@@ -70,10 +70,10 @@ pub(super) fn trim_record(record: &Record<PoolRecord>) {
     }
 }
 
-/// Returns whether the record may contain empty units that [`trim_rest`] must free.
+/// Returns whether the record may contain empty units that [`trim_leftovers`] must free.
 #[inline]
-fn has_rest(data: &PoolRecord) -> bool {
-    data.rest.get() != 0 || has_ended(data)
+fn has_leftovers(data: &PoolRecord) -> bool {
+    data.leftovers.get() != 0 || has_ended(data)
 }
 
 /// Frees the empty units that a former holder of the record left. A walker protected these units,
@@ -87,9 +87,9 @@ fn has_rest(data: &PoolRecord) -> bool {
 /// trims again, or the other thread sees a free record and trims it.
 #[cold]
 #[inline(never)]
-pub(super) fn trim_rest(record: &Record<PoolRecord>) {
+pub(super) fn trim_leftovers(record: &Record<PoolRecord>) {
     let data = record.data();
-    while has_rest(data) {
+    while has_leftovers(data) {
         let walks = data.walks.load(Ordering::Relaxed);
         let Some(lease) = record.try_lease() else { return };
         data.ended.store(0, Ordering::Relaxed);
@@ -124,7 +124,7 @@ pub(super) fn end_scope_keeping(record: &Record<PoolRecord>, mut bytes: usize, l
         bytes -= kept;
         all &= freed;
     }
-    record.data().rest.set(usize::from(!all));
+    record.data().leftovers.set(usize::from(!all));
     release(lease);
     bytes
 }
@@ -149,7 +149,7 @@ pub(super) fn end_scope(record: &Record<PoolRecord>) {
             release(lease);
         }
     }
-    trim_rest(record);
+    trim_leftovers(record);
 }
 
 /// Drains the record of a heap to which this thread has pushed or returned groups, if no thread
@@ -164,7 +164,7 @@ pub(super) fn drain_free_record(heap: &ThreadHeap) {
     }
     if record.is_free() && !weakened!("push_without_a_look") {
         record.look_after(has_mail, drain);
-        trim_rest(record);
+        trim_leftovers(record);
     }
 }
 
@@ -224,7 +224,7 @@ pub(super) fn drain(record: &Record<PoolRecord>) {
             heap.drains.add(1);
             // SAFETY: this thread holds the record.
             if !heap::abandon::drain(unsafe { HeapOwner::new(heap) }) {
-                record.data().rest.set(1);
+                record.data().leftovers.set(1);
             }
         }
     }

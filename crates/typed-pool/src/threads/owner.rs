@@ -220,7 +220,7 @@ unsafe impl PoolEnv for HeapOwner<'_> {
             emptied |= !heap::supply::book(self, group, given);
         }
         if emptied && self.heap.ledger().is_none() && !self.heap.record().is_bound() {
-            self.heap.record().data().rest.set(1);
+            self.heap.record().data().leftovers.set(1);
         }
     }
 

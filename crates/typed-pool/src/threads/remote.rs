@@ -128,8 +128,8 @@ fn count_free(heap: &ThreadHeap, birth: u64) {
 #[inline]
 pub(crate) unsafe fn give_erased(own: *const Record<PoolRecord>, block: NonNull<u8>, layout: Layout) {
     let unit_size = crate::geometry::unit_of(layout);
-    // SAFETY: units are aligned to their mask, start with a `Unit`, and were exposed when they were
-    // created. A unit with a live slot is not freed (H4).
+    // SAFETY: units are aligned to `unit_size`, start with a `Unit`, and were exposed when they
+    // were created. A unit with a live slot is not freed (H4).
     let header = unsafe { ephemera_prim::raw::header_of::<Unit>(block, unit_size) };
     // SAFETY: U1: the unit has a live slot, and the exposed pointer may access the whole unit.
     let unit = unsafe { UnitPtr::new(header) };

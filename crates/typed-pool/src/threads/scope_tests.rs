@@ -111,7 +111,7 @@ fn the_first_record_of_a_scope_serves_its_next_visits() {
 }
 
 #[test]
-fn a_record_that_another_thread_holds_for_a_moment_is_waited_for() {
+fn a_thread_waits_for_a_record_that_another_thread_holds_for_a_moment() {
     let scope = ScopeHeaps::make(false).expect("memory");
     let mut moment = scope.lease();
     let lease = scope.lease_or_wait(|| drop(moment.take())).expect("memory");

@@ -46,7 +46,7 @@ pub(crate) struct ScopeHeaps {
     /// The number of `ScopeRef`s to the current scope.
     pub(super) users: Users,
     /// The next item of the list [`ALL`].
-    later: AtomicPtr<ScopeHeaps>,
+    next: AtomicPtr<ScopeHeaps>,
     listing: Listing<ScopeHeaps>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct ScopeHeaps {
 #[repr(C)]
 struct ScopeRecord {
     record: Record<PoolRecord>,
-    later: AtomicPtr<ScopeRecord>,
+    next: AtomicPtr<ScopeRecord>,
 }
 
 /// The list of all heaps of scopes, the newest first.
@@ -125,7 +125,7 @@ pub(super) fn records_of(family: &Family) -> impl Iterator<Item = &'static Recor
     let mut at = if ptr::eq(family, pooled_family()) { follow(&ALL) } else { None };
     core::iter::from_fn(move || {
         let heaps = at?;
-        at = follow(&heaps.later);
+        at = follow(&heaps.next);
         Some(heaps)
     })
     .flat_map(ScopeHeaps::records)
@@ -138,8 +138,8 @@ fn place() -> &'static UnusedPlace<ScopeHeaps> {
 }
 
 /// Frees the units that the heaps in the calling thread's place keep for the thread's next scope.
-/// If the thread `ends`, or if the place has been filled again, moves the heaps to the list of
-/// unused heaps.
+/// Moves the heaps to the list of unused heaps if the thread `ends`, or if another thread has
+/// filled the place again.
 pub(super) fn trim_place(ends: bool) {
     if let Some(heaps) = place().take() {
         heaps.free_kept_units();
@@ -184,10 +184,10 @@ impl ScopeHeaps {
             ledger: Ledger::new(counting),
             records: AtomicPtr::new(ptr::null_mut()),
             users: Users::new(),
-            later: AtomicPtr::new(ptr::null_mut()),
+            next: AtomicPtr::new(ptr::null_mut()),
             listing: Listing::new(),
         })?;
-        add_to(&ALL, heaps, &heaps.later);
+        add_to(&ALL, heaps, &heaps.next);
         Some(heaps)
     }
 
@@ -195,14 +195,14 @@ impl ScopeHeaps {
         let mut at = follow(&self.records);
         core::iter::from_fn(move || {
             let record = at?;
-            at = follow(&record.later);
+            at = follow(&record.next);
             Some(&record.record)
         })
     }
 
-    /// Leases a record that no thread holds. If threads hold all records, tries again for a moment.
-    /// If that fails too, makes another record, which is never freed. Returns `None` if there is no
-    /// memory for the new record.
+    /// Leases a record that no thread holds. If threads hold all records, waits briefly for one,
+    /// and then makes another record, which is never freed. Returns `None` if there is no memory for
+    /// the new record.
     pub(super) fn lease(&'static self) -> Option<Lease<'static, PoolRecord>> {
         self.lease_or_wait(core::hint::spin_loop)
     }
@@ -253,13 +253,13 @@ impl ScopeHeaps {
         // SAFETY: S1: the ledger is permanent.
         let data = unsafe { PoolRecord::of_scope(&raw const self.ledger) };
         let record = Record::new(data);
-        let new = permanent(ScopeRecord { record, later: AtomicPtr::new(ptr::null_mut()) })?;
+        let new = permanent(ScopeRecord { record, next: AtomicPtr::new(ptr::null_mut()) })?;
         let lease = new.record.try_lease();
         pooled_cell().remember(&new.record);
         // The new record follows the first record in the list, so threads still prefer the first
         // one, which usually has the most units.
-        let list = follow(&self.records).map_or(&self.records, |first| &first.later);
-        add_to(list, new, &new.later);
+        let list = follow(&self.records).map_or(&self.records, |first| &first.next);
+        add_to(list, new, &new.next);
         lease
     }
 

@@ -29,7 +29,8 @@ const WORDS: [usize; 2] = [64, 96];
 /// The number of values: enough for several units of each class.
 const VALUES: usize = if cfg!(miri) { 300 } else { 4_000 };
 const ROUNDS: usize = if cfg!(miri) { 600 } else { 200_000 };
-/// The minimum number of rounds after which a front is hidden. Few values are in few units.
+/// The minimum number of rounds that end with a hidden front. Under Miri the number is lower,
+/// because few values are in few units.
 const HIDDEN: usize = ROUNDS / if cfg!(miri) { 20 } else { 4 };
 
 /// The number of words in the largest block that has a slot.
@@ -38,7 +39,7 @@ const LARGEST: usize = (32 << 10) / size_of::<usize>();
 type Value = PoolVec<usize, SelectingPool>;
 
 fn value(number: usize) -> Value {
-    // Neighbouring numbers do not have the same class each time.
+    // The classes of consecutive numbers do not simply alternate.
     let words = WORDS[number * 31 / 7 % WORDS.len()];
     let mut value = PoolVec::with_capacity_in(words, SelectingPool);
     value.resize(16, number);
@@ -80,7 +81,7 @@ fn hidden_fronts() -> usize {
 }
 
 /// Makes values and replaces them in an order that goes to all of their units, by values of either
-/// class. Returns the values, and the number of rounds after which a heap hid its front.
+/// class. Returns the values, and the number of rounds that ended with a hidden front.
 fn replaced() -> (Vec<Value>, usize) {
     let mut values: Vec<_> = (0..VALUES).map(value).collect();
     let mut hidden = 0;
@@ -139,7 +140,7 @@ fn a_thread_whose_fronts_receive_few_frees_each_branches_again() {
 }
 
 #[test]
-fn a_new_thread_does_not_select_because_the_last_holder_of_its_record_did() {
+fn a_new_thread_branches_although_the_last_holder_of_its_record_selected() {
     take_turn();
     let record_of_thread = |selecting: bool| {
         thread::spawn(move || {
@@ -311,7 +312,8 @@ fn a_thread_whose_slots_all_find_room_for_a_guest_continues_to_select() {
     let mut values = hosting_with_hidden_front();
     // Each allocation takes the slot that was freed before, so no `until` of a unit becomes zero.
     for round in 0..ROUNDS {
-        // Every eleventh slot is a sample, and neighbouring samples are in different units.
+        // The heap inspects the unit of every eleventh freed slot. With this order of frees,
+        // consecutive inspections are of different units.
         let at = round * 41 % VALUES;
         let freed = values[at].as_ptr();
         check_and_drop(values.swap_remove(at));

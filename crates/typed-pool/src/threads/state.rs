@@ -46,7 +46,7 @@ pub(crate) struct PoolRecord {
     pub(super) visits: OwnerUsize,
     /// Not zero if a holder of the record may have left empty units, for example because a walker
     /// protected them. The next release of the record frees them.
-    pub(super) rest: OwnerUsize,
+    pub(super) leftovers: OwnerUsize,
     /// Whether the frees to the heaps of this record select their list without a branch.
     pub(super) selection: Selection,
     /// The number of walks over this record's heaps, for statistics, during which another thread
@@ -84,7 +84,7 @@ impl PoolRecord {
             Self {
                 tables: OwnerPtr::null(),
                 visits: OwnerUsize::new(0),
-                rest: OwnerUsize::new(0),
+                leftovers: OwnerUsize::new(0),
                 selection: Selection::new(),
                 walks: AtomicUsize::new(0),
                 ledger: OwnerPtr::null(),
@@ -136,7 +136,7 @@ pub(crate) struct ThreadHeap {
     pub(super) group_bytes: usize,
     /// The table of the same record that was made before this one. Only the first heap of a table
     /// uses it.
-    pub(super) later: OwnerPtr<ThreadHeap>,
+    pub(super) next: OwnerPtr<ThreadHeap>,
     /// The trim epoch that the table's holder last obeyed. Only the first heap of a table uses it.
     pub(super) epoch_seen: OwnerUsize,
     /// The value of the account's `spares` at the holder's last search for room in other tables, or
@@ -170,7 +170,7 @@ impl ThreadHeap {
                 family,
                 record,
                 group_bytes: spec.group_bytes(),
-                later: OwnerPtr::null(),
+                next: OwnerPtr::null(),
                 epoch_seen: OwnerUsize::new(0),
                 looked: OwnerUsize::new(0),
                 tally: LargeTally::new(),

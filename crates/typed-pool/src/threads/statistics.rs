@@ -4,7 +4,7 @@ use ephemera_prim::account::Account;
 use ephemera_prim::record::Record;
 use ephemera_prim::sync::{Ordering, fence};
 
-use super::lease_end::{release, trim_rest};
+use super::lease_end::{release, trim_leftovers};
 use super::ledger::Ledger;
 use super::state::{Family, PoolRecord, ThreadHeap};
 use super::table::Heaps;
@@ -41,7 +41,7 @@ fn gather_record(stats: &mut Stats, heaps: Heaps<'_>, owned: bool) {
             // that the other thread left.
             fence(Ordering::SeqCst);
             if !weakened!("walker_leaves_the_rest") {
-                trim_rest(record);
+                trim_leftovers(record);
             }
         }
         None => {}

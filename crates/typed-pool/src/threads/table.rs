@@ -107,7 +107,7 @@ impl<'w> Heaps<'w> {
             }
             // SAFETY: T1: the links of a record's data point to tables, and this one is not null.
             let heaps = unsafe { Self::new(at) };
-            at = heaps.first().later.get().cast_const();
+            at = heaps.first().next.get().cast_const();
             Some(heaps)
         })
     }
@@ -149,7 +149,7 @@ impl<'w> Heaps<'w> {
         }
         // SAFETY: T1: all heaps were just written, and the memory is never freed.
         let heaps = unsafe { Self::new(first.as_ptr()) };
-        heaps.first().later.set(record.data().tables.get());
+        heaps.first().next.set(record.data().tables.get());
         record.data().tables.publish(first.as_ptr());
         Some(heaps)
     }

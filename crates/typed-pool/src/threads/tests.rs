@@ -10,9 +10,9 @@ use std_alloc::collections::BTreeSet;
 use std_alloc::vec::Vec;
 
 use allocator_api2::boxed::Box;
+use ephemera_testkit::SplitMix;
 // The tests run one at a time, because a thread of one test may hold the record that has the heaps
 // of another test.
-use ephemera_testkit::SplitMix;
 use ephemera_testkit::suite::take_turn;
 
 use super::Family;
@@ -118,8 +118,8 @@ fn drains(family: &'static Family) -> usize {
     tables.flat_map(Heaps::all).map(|heap| heap.drains.get()).sum()
 }
 
-/// The number of words in a block. A unit has 63 slots for such blocks under Miri, where the tests
-/// make few.
+/// The number of words in a block. Under Miri, a unit has 63 slots for such blocks, because the
+/// tests make few blocks.
 const WORDS: usize = if cfg!(miri) { 64 } else { 4 };
 
 #[test]

@@ -168,6 +168,6 @@ fn look_after(record: &Record<PoolRecord>) {
     // became empty here, so the release frees them. The release of a scope's record does not,
     // because a scope keeps empty units.
     if record.data().ledger().is_none() {
-        record.data().rest.set(1);
+        record.data().leftovers.set(1);
     }
 }

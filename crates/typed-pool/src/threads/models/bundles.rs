@@ -34,7 +34,7 @@ fn loom_a_bundle_is_published_during_a_drain() {
         thread.trim();
         other.join().unwrap();
         thread.exit();
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }
 
@@ -49,6 +49,6 @@ fn loom_the_owner_ends_while_a_bundle_is_open() {
         let other = free_on_a_thread_with_a_bundle(&model, slots);
         thread.exit();
         other.join().unwrap();
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }

@@ -25,7 +25,7 @@ fn loom_two_threads_complete_an_abandoned_unit() {
         model.free_elsewhere(first);
         model.free_elsewhere(third);
         other.join().unwrap();
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }
 
@@ -45,7 +45,7 @@ fn loom_thread_exit_during_two_remote_frees_leaves_nothing() {
         for other in others {
             other.join().unwrap();
         }
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }
 
@@ -69,7 +69,7 @@ fn loom_an_abandoned_unit_is_adopted_while_a_countdown_completes() {
         next.free(third);
         next.exit();
         other.join().unwrap();
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }
 
@@ -87,7 +87,7 @@ fn loom_a_countdown_counts_the_frees_of_the_next_holder() {
         next.free(second);
         next.exit();
         other.join().unwrap();
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }
 
@@ -107,6 +107,6 @@ fn loom_statistics_during_thread_exit_leave_nothing() {
         thread.free(slot);
         thread.exit();
         reader.join().unwrap();
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }

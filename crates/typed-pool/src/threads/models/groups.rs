@@ -22,7 +22,7 @@ fn loom_a_unit_stays_until_both_groups_are_booked() {
             other.join().unwrap();
         }
         thread.exit();
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }
 
@@ -52,7 +52,7 @@ fn loom_slots_of_two_groups_are_reused() {
         thread.free(stays);
         other.join().unwrap();
         thread.exit();
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }
 
@@ -73,6 +73,6 @@ fn loom_a_front_with_free_slots_stays_the_front() {
         thread.free(front);
         thread.free(next);
         thread.exit();
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }

@@ -175,7 +175,7 @@ impl Model {
     }
 
     /// Checks that no memory is held. Does not trim before the check.
-    fn all_is_back(&self) {
+    fn assert_nothing_held(&self) {
         assert_eq!(self.held(), 0, "a unit was lost");
         let stats = statistics::stats_of(&self.0.family, |_| false);
         assert_eq!((stats.slots_live, stats.units, stats.unread_heaps), (0, 0, 0));
@@ -202,7 +202,7 @@ fn loom_a_remote_and_a_local_free_in_one_unit_are_both_booked() {
         thread.trim();
         other.join().unwrap();
         thread.exit();
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }
 
@@ -222,7 +222,7 @@ fn loom_two_remote_frees_in_one_unit_are_both_booked() {
             other.join().unwrap();
         }
         thread.exit();
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }
 
@@ -248,7 +248,7 @@ fn loom_freed_slots_are_reused_after_their_last_use() {
             other.join().unwrap();
         }
         thread.exit();
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }
 
@@ -269,7 +269,7 @@ fn loom_a_live_slot_keeps_its_unit() {
         other.join().unwrap();
         thread.free(stays);
         thread.exit();
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }
 
@@ -288,7 +288,7 @@ fn loom_remote_frees_during_thread_exit_are_not_lost() {
         for other in others {
             other.join().unwrap();
         }
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }
 
@@ -310,7 +310,7 @@ fn loom_a_push_to_a_record_without_a_holder_is_drained() {
         let stats = statistics::stats_of(&model.0.family, |_| false);
         assert_eq!(stats.slots_live, 0);
         // Each of the two threads drained the inbox, or left the drain to the other thread.
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }
 
@@ -330,7 +330,7 @@ fn loom_the_last_free_after_thread_exit_frees_the_unit() {
         heaps.gather(&mut stats, false);
         // The freeing thread booked the free and freed the unit.
         assert_eq!((stats.units, heaps.unbooked(), model.held()), (0, 0, 0));
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }
 
@@ -354,7 +354,7 @@ fn loom_a_new_thread_takes_over_the_record_of_an_ended_one() {
         thread.exit();
         next.join().unwrap();
         other.join().unwrap();
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }
 
@@ -370,7 +370,7 @@ fn loom_erased_boxes_find_their_owner() {
         model.free_erased(thread.record, mine);
         thread.exit();
         other.join().unwrap();
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }
 
@@ -395,6 +395,6 @@ fn loom_statistics_walk_while_the_owner_frees_a_unit() {
         thread.trim();
         reader.join().unwrap();
         thread.exit();
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }

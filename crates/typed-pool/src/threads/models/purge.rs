@@ -61,7 +61,7 @@ fn loom_a_unit_is_purged_while_its_owner_takes_it_from_the_queue() {
         }
         thread.free(front);
         thread.exit();
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }
 
@@ -78,7 +78,7 @@ fn loom_a_unit_is_purged_after_its_owners_last_use_of_it() {
         thread.free(front);
         thread.exit();
         other.join().unwrap();
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }
 
@@ -98,7 +98,7 @@ fn loom_a_unit_is_purged_after_the_last_use_by_other_threads() {
         other.join().unwrap();
         thread.free(front);
         thread.exit();
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }
 
@@ -116,7 +116,7 @@ fn loom_a_unit_is_purged_while_its_thread_exits() {
         let other = model.free_and_purge(last, &thread);
         thread.exit();
         other.join().unwrap();
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }
 
@@ -140,7 +140,7 @@ fn loom_a_purged_unit_serves_all_of_its_slots() {
         }
         thread.free(front);
         thread.exit();
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }
 
@@ -168,6 +168,6 @@ fn loom_a_unit_with_a_live_slot_is_not_purged_while_its_owner_books() {
         thread.free(stays);
         thread.free(front);
         thread.exit();
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }

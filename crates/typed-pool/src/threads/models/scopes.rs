@@ -59,7 +59,7 @@ fn loom_a_remote_free_while_a_scope_changes_its_thread_is_booked() {
         other.join().unwrap();
         assert_eq!(model.unbooked(), 0, "no thread is in the scope");
         model.end_scope();
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }
 
@@ -85,7 +85,7 @@ fn loom_pushes_to_two_heaps_while_a_thread_leaves_a_scope_are_booked() {
         assert_eq!((model.unbooked(), heaps.unbooked()), (0, 0), "no thread is in the scope");
         model.end_scope();
         assert_eq!(second.account().now().held, 0, "a unit was lost");
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }
 
@@ -101,7 +101,7 @@ fn loom_a_remote_free_at_the_end_of_a_scope_is_not_lost() {
         let other = thread::spawn(move || there.free_elsewhere(slot));
         model.end_scope();
         other.join().unwrap();
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }
 
@@ -121,7 +121,7 @@ fn loom_a_scope_that_ends_during_statistics_leaves_nothing() {
         });
         model.end_scope();
         reader.join().unwrap();
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }
 
@@ -141,7 +141,7 @@ fn loom_a_trim_of_all_threads_reaches_a_scope_that_a_thread_leaves() {
         });
         inside.leave();
         trimming.join().unwrap();
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }
 
@@ -169,7 +169,7 @@ fn loom_the_next_scope_adopts_a_unit_during_a_remote_free() {
         model.end_scope();
         other.join().unwrap();
         model.free_elsewhere(third);
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }
 
@@ -215,7 +215,7 @@ fn loom_two_threads_that_reach_a_limit_together_mark_the_scope() {
             model.free_elsewhere(slot);
         }
         model.end_scope();
-        model.all_is_back();
+        model.assert_nothing_held();
         assert_eq!(model.0.ledger.held(), 0);
     });
 }
@@ -236,6 +236,6 @@ fn loom_a_free_of_an_earlier_scope_changes_no_figure_of_the_next_one() {
         assert_eq!(model.0.ledger.held(), 0);
         other.join().unwrap();
         assert_eq!(model.0.ledger.held(), 0);
-        model.all_is_back();
+        model.assert_nothing_held();
     });
 }
