@@ -246,15 +246,15 @@ macro_rules! __family_methods {
         #[allow(dead_code, reason = "a program may use some of the methods only")]
         impl $name {
             /// Publishes the remote frees in this thread's bundle, books the remote frees of the
-            /// thread's own slots, then frees all of its empty units. Also gives up the freed large
-            /// blocks that the thread keeps.
+            /// thread's own slots, then frees all of its empty units. Also returns to the process
+            /// the freed large blocks that the thread keeps.
             ///
             /// Without a trim, a thread keeps 128 KiB of empty units of each type or size class,
             /// but at least one unit, and frees other units as they become empty. Each time it
             /// frees a unit and later requests one, it keeps one more, up to 4 MiB of each type or
-            /// class. While it hands over blocks, one class keeps up to 2 MiB. The thread frees
-            /// these additional units once it no longer needs them, and all empty units when it
-            /// ends.
+            /// class. While other threads free many of its blocks, one class keeps up to 2 MiB. The
+            /// thread frees these additional units once it no longer needs them, and all empty
+            /// units when it ends.
             pub fn trim(&self) {
                 $family.trim();
             }

@@ -36,9 +36,9 @@ crate::__allocator_of_family! {
     ///
     /// A block of more than 32 KiB, or aligned to more than 4,096 bytes, is a mapping of the
     /// operating system or a part of one. If such a block has at most 1 MiB, its size is rounded up
-    /// to a power of two. A block that grew may take twice that size, but only up to four blocks of
-    /// each thread do so. A page takes memory after the program has written to it, even if the
-    /// program did so in an earlier block.
+    /// to a power of two. A block that grew may take twice that size, but at most four blocks of
+    /// each thread do. A page takes memory from the first write to it, even if that was a write to
+    /// an earlier block.
     ///
     /// [`pooled_allocator!`](crate::pooled_allocator) declares further allocators of this kind,
     /// each with its own pools.

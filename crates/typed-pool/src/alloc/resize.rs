@@ -114,7 +114,8 @@ unsafe fn shrink_at_the_limit(
     if let (Some(class), Some(other)) = (class::any(old), class::any(new)) {
         let fits = class::unit_size(class) == class::unit_size(other)
             && (class::stride(other) <= class::stride(class) || weakened!("longer_class_stays"));
-        // A later growth or shrink within the new class may ask for the alignment of its slots.
+        // A later growth or shrink within the new class may request any alignment up to that of
+        // the slots of this class.
         let is_narrow = weakened!("alignment_of_one_layout");
         let slot_align = if is_narrow { new.align() } else { class::layout(other).align() };
         if fits && block.addr().get() % slot_align == 0 {

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_free_without_a_size_does_what_a_free_with_one_does() {
+    fn a_free_without_a_size_has_the_effect_of_a_free_with_a_size() {
         ephemera_testkit::suite::take_turn();
         let sizes: &[usize] = if cfg!(miri) { &[1_000] } else { &[16, 48, 1_000, 2_048] };
         for &size in sizes {

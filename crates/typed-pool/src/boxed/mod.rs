@@ -149,8 +149,8 @@ impl<T: Pooled> PooledBox<T> {
     }
 
     /// Publishes the remote frees that wait in this thread's bundle, books the remote frees of the
-    /// thread's own slots, then frees all empty units of the thread's pool, and the spans that the
-    /// thread keeps for its next large blocks.
+    /// thread's own slots, then frees all empty units of the thread's pool. Also returns to the
+    /// process the freed large blocks that the thread keeps.
     ///
     /// Without a trim, a thread keeps 4 empty units of each type (fewer, but at least one, if a
     /// unit exceeds 32 KiB) and frees others as they become empty. Each time it frees a unit and
@@ -258,11 +258,11 @@ impl<T, P: PoolOf<T>> PooledBox<T, P> {
     /// Stores the result of `init` in a fresh slot.
     #[inline]
     fn fill_with(slot: NonNull<T>, init: impl FnOnce() -> T) -> Self {
-        let end = SlotGuard::<MaybeUninit<T>, P> { value: slot.cast(), pool: PhantomData };
+        let guard = SlotGuard::<MaybeUninit<T>, P> { value: slot.cast(), pool: PhantomData };
         let value = init();
-        mem::forget(end);
-        // SAFETY: nothing else uses the fresh slot, and the guard `end` was forgotten, so the guard
-        // does not free the slot.
+        mem::forget(guard);
+        // SAFETY: nothing else uses the fresh slot, and the guard was forgotten, so it does not
+        // free the slot.
         unsafe { Self::fill(slot, value) }
     }
 
@@ -353,9 +353,9 @@ impl<T: ?Sized, P: BoxPool> PooledBox<T, P> {
 impl<T: ?Sized, P: BoxPool> Drop for PooledBox<T, P> {
     #[inline]
     fn drop(&mut self) {
-        // `_end` frees the slot after the value's destructor, even if the destructor panics. The
+        // `_guard` frees the slot after the value's destructor, even if the destructor panics. The
         // destructor may use the pool.
-        let _end = SlotGuard::<T, P> { value: self.value, pool: PhantomData };
+        let _guard = SlotGuard::<T, P> { value: self.value, pool: PhantomData };
         // This function creates no reference to the value, because a pinned value may hold
         // references into itself that its destructor uses.
         // SAFETY: the box owns its value, which is dropped only here.

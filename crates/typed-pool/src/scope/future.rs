@@ -72,7 +72,7 @@ impl<F: Future> Future for InScope<F> {
         let (scope, mut slot) = self.parts();
         let _entered = scope.heaps.enter();
         let Some(future) = slot.as_mut().as_pin_mut() else {
-            panic!("a future of a scope is polled after it was ready");
+            panic!("a future of a scope was polled after it had returned `Ready`");
         };
         let output = if scope.is_over_limit() { Poll::Pending } else { future.poll(context) };
         let output = match output {

@@ -63,8 +63,8 @@ use crate::threads::ScopeRef;
 ///   releases its record, by a store and a fence. With `PooledAllocator` as the global allocator,
 ///   entering and leaving together take about 8 ns on an AMD EPYC, and a poll takes about 8 ns
 ///   longer in a scope (`cargo xtask bench --scopes`).
-/// * If a thread that is in a scope, and in no inner one, enters the scope again, it does not lease
-///   another record if the scope's first record is held, as it usually is.
+/// * A thread that is in a scope, and in no inner scope, may enter the scope again. It then leases
+///   another record only if the scope's first record is free, which is rare.
 /// * Freeing a scope's block outside of the scope is a remote free, and so is freeing an outside
 ///   block in the scope. Each usually takes one atomic operation. While no thread is in the scope,
 ///   the freeing thread often also leases the record and books the free, which takes about 50 to 90

@@ -201,8 +201,8 @@ impl ScopeHeaps {
     }
 
     /// Leases a record that no thread holds. If threads hold all records, waits briefly for one,
-    /// and then makes another record, which is never freed. Returns `None` if there is no memory for
-    /// the new record.
+    /// and then makes another record, which is never freed. Returns `None` if there is no memory
+    /// for the new record.
     pub(super) fn lease(&'static self) -> Option<Lease<'static, PoolRecord>> {
         self.lease_or_wait(core::hint::spin_loop)
     }
