@@ -15,7 +15,7 @@ std::thread_local! {
 }
 
 /// Leaves live slots in pools of this thread. Another pool is dropped without a live slot.
-fn leave_slots_out() {
+fn leave_live_slots() {
     let usual = TypedPool::<i8>::new();
     drop(usual.alloc(1));
     WORDS.with(|pool| core::mem::forget(pool.alloc(1)));
@@ -26,7 +26,7 @@ fn leave_slots_out() {
 fn play(part: &str) {
     match part {
         "thread" => {
-            thread::spawn(leave_slots_out).join().expect("the thread ended well");
+            thread::spawn(leave_live_slots).join().expect("the thread ended well");
             assert_eq!((abandoned().pools, abandoned().slots), (2, 3));
         }
         "unwinding" => {
@@ -44,7 +44,7 @@ fn play(part: &str) {
         }
         // The destructors of this thread's thread-locals drop the pools, in the reverse order of
         // first use. The message of `WORDS` comes last, and the test expects only that message.
-        _ => leave_slots_out(),
+        _ => leave_live_slots(),
     }
 }
 

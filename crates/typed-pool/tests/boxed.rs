@@ -65,7 +65,7 @@ fn tags_name_separate_pools() {
     Names.trim();
     assert_eq!((Names.stats().bytes_held, Words.stats().bytes_held), (0, 0));
     Words.set_limit(0);
-    let refused = PooledBox::try_new_in(String::from("back"), Words).expect_err("a limit of nothing");
+    let refused = PooledBox::try_new_in(String::from("back"), Words).expect_err("the limit is 0");
     assert_eq!(refused.into_value(), "back");
     let refused = PooledBox::try_new_with_in(|| String::from("late"), Words).expect_err("the same limit");
     Words.set_limit(usize::MAX);
@@ -202,7 +202,7 @@ fn initialisers_and_destructors_that_panic_lose_no_slot() {
     pooled!(Sticky);
     impl Clone for Sticky {
         fn clone(&self) -> Self {
-            assert!(!self.0.get(), "not to be cloned");
+            assert!(!self.0.get(), "must not be cloned");
             Self(Cell::new(true))
         }
     }
@@ -314,7 +314,7 @@ fn a_limit_applies_to_one_type() {
     pooled!(Other);
     PooledBox::<Few>::set_limit(1_000);
     let kept: Vec<_> = core::iter::from_fn(|| PooledBox::try_new(Few([1; 4])).ok()).collect();
-    let refused = PooledBox::try_new(Few([2; 4])).expect_err("all slots are out");
+    let refused = PooledBox::try_new(Few([2; 4])).expect_err("all slots are live");
     assert_eq!((kept.len(), refused.layout().size(), refused.into_value().0), (20, 32, [2; 4]));
     assert_eq!(PooledBox::new(Other([3; 4])).0, [3; 4]);
     assert!(PooledBox::<Few>::stats().bytes_held <= 1_000);

@@ -15,7 +15,7 @@ struct Value([u64; 8]);
 pooled!(Value, chunk_len = 1);
 
 #[test]
-fn a_forked_child_frees_its_units_although_a_walker_is_missing() {
+fn a_forked_child_frees_units_that_a_walker_of_its_parent_protected() {
     let stop = AtomicBool::new(false);
     let kept = thread::scope(|scope| {
         for _ in 0..2 {

@@ -88,7 +88,8 @@ fn the_process_gets_the_blocks_of_a_thread_that_obeys_a_trim_in_another_family()
     let other = thread::spawn(move || {
         keeps.send(freed_once(|| ())).expect("the test waits");
         asked.recv().expect("the test asks");
-        // These blocks need longer spans, and stay live so that their spans evict no other.
+        // These blocks need longer spans. They stay live, so that their spans do not displace the
+        // span that this thread keeps.
         let blocks: Vec<_> = (0..VISITS).map(|_| Box::<[u8; 200_000], _>::new_uninit_in(Other)).collect();
         keeps.send(0).expect("the test waits");
         let _ = ended.recv();

@@ -52,7 +52,7 @@ fn a_shorter_unit_is_taken_if_a_whole_one_has_no_room() {
     assert!(values.len() >= 45, "{} of about 49", values.len());
     assert!(backing.held().peak <= 200 << 10);
     drop(values);
-    // With a fixed chunk length, the pool takes shorter units too.
+    // With a fixed chunk length, the pool requests shorter units too.
     let pool = Builder::<[u8; 4096]>::new().chunk_len(40).limit(100 << 10).build_in(&backing);
     assert!(filled(&pool).len() >= 20);
     // Here the backing allocator refuses the requests; the limit does not.
@@ -98,7 +98,7 @@ fn a_capacity_needs_no_block_larger_than_a_unit() {
     // The capacity is 128 MiB. Miri uses three units.
     let slots = if cfg!(miri) { 3_000 } else { 4 << 20 };
     let pieces = Pieces::of(32 << 10);
-    let pool = Builder::<Value>::new().capacity(slots).try_build_in(&pieces).expect("unit by unit");
+    let pool = Builder::<Value>::new().capacity(slots).try_build_in(&pieces).expect("units of 32 KiB");
     assert!(pool.capacity() >= slots);
     drop(pool);
     assert_eq!(pieces.counting.held().bytes, 0);
@@ -162,7 +162,7 @@ fn a_chunk_length_of_zero_means_one_slot() {
 }
 
 #[test]
-fn small_units_of_an_allocator_with_classes_are_short_under_a_limit_alone() {
+fn small_units_of_an_allocator_with_classes_are_short_only_under_a_limit() {
     pooled_allocator! {
         struct Limitable;
     }
@@ -176,7 +176,7 @@ fn small_units_of_an_allocator_with_classes_are_short_under_a_limit_alone() {
         slots
     };
     assert!(slots_of_the_first_unit(32) > 900);
-    assert_eq!(slots_of_the_first_unit(2_560), 64, "a whole unit would be of 256 KiB");
+    assert_eq!(slots_of_the_first_unit(2_560), 64, "a whole unit has 256 KiB");
     Limitable.set_limit(1 << 20);
     assert_eq!(slots_of_the_first_unit(32), 64);
 }

@@ -188,7 +188,7 @@ fn a_shrink_at_the_limit_exceeds_it_by_a_short_unit_at_most() {
         let limit = Limited.stats().bytes_held;
         Limited.set_limit(limit);
         // SAFETY: the block is live and of the old layout, and the new one is no larger.
-        let moved: NonNull<u8> = unsafe { Limited.shrink(block, old, new) }.expect("it moves").cast();
+        let moved: NonNull<u8> = unsafe { Limited.shrink(block, old, new) }.expect("memory").cast();
         for at in 0..new.size() {
             // SAFETY: the bytes are within the block.
             let byte = unsafe { moved.add(at) };
@@ -237,7 +237,7 @@ fn a_block_shrunk_at_the_limit_to_a_larger_alignment_can_grow_within_its_class()
         blocks.iter().for_each(|block| unsafe { block.write_bytes(0x11, old.size()) });
         Limited.set_limit(Limited.stats().bytes_held);
         // SAFETY: the block is live and of the old layout, and the new one is no larger.
-        let block = unsafe { Limited.shrink(block, old, new) }.expect("it moves").cast();
+        let block = unsafe { Limited.shrink(block, old, new) }.expect("memory").cast();
         // SAFETY: the block is live and has the new layout, which is not larger than `grown`.
         let block: NonNull<u8> = match unsafe { Limited.grow(block, new, grown) } {
             Ok(block) => block.cast(),
@@ -278,7 +278,7 @@ fn a_block_shrunk_at_the_limit_can_get_a_larger_alignment_within_its_class() {
         Limited.set_limit(Limited.stats().bytes_held);
         // SAFETY: the block is live and of the old layout, and the new one is smaller.
         let block = unsafe { Limited.shrink(block, old, new) }.expect("memory").cast::<u8>();
-        // SAFETY: as above.
+        // SAFETY: the block is live and of the layout `new`, and `aligned` is smaller.
         let block = unsafe { Limited.shrink(block, new, aligned) }.expect("memory").cast::<u8>();
         assert!(is_aligned(&block), "{block:?} for {aligned:?}");
         // SAFETY: the block is live and has this layout.

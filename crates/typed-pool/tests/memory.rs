@@ -28,7 +28,7 @@ fn resident() -> Option<usize> {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "three million values")]
+#[cfg_attr(miri, ignore = "too slow: it makes three million values")]
 fn a_producer_and_a_consumer_hold_bounded_memory() {
     take_turn();
     struct Value([u64; 4]);
@@ -105,7 +105,7 @@ fn long_lived_values_keep_only_their_units() {
 /// A large pool touches only the memory that it uses, and the page with each unit's header. The
 /// pool of this test has room for a million values and allocates a few.
 #[test]
-#[cfg_attr(miri, ignore = "about resident memory")]
+#[cfg_attr(miri, ignore = "Miri does not report resident memory")]
 fn unused_capacity_is_hardly_touched() {
     use core::alloc::Layout;
 

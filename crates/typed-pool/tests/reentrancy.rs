@@ -14,8 +14,8 @@ use typed_pool::{Builder, TypedPool};
 
 type Value = [u64; 5];
 
-/// The state of a backing allocator that uses the pool above it in each call that is not nested in
-/// another of its calls.
+/// The state of a backing allocator. Each call to the allocator uses the pool above it, unless the
+/// call is nested in another one.
 #[derive(Default)]
 struct Below {
     pool: RefCell<Option<Rc<TypedPool<Value, Reenters>>>>,
@@ -162,13 +162,13 @@ unsafe impl<T> Allocator for Counts<T> {
 
 /// Frees the memory of a pool that is at its limit, and checks that the pool never exceeds the
 /// limit.
-fn keeps_its_limit_while_it_gives_back<T>(limit: usize) {
+fn check_limit_while_memory_is_freed<T>(limit: usize) {
     let (pool, slots) = (RefCell::new(None), RefCell::new(Vec::new()));
     let out = Rc::new(Out { pool, slots, held: Cell::new(0), peak: Cell::new(0) });
     let backing = Counts(Rc::clone(&out));
     let pool = Rc::new(Builder::<T>::new().chunk_len(1).limit(limit).build_in(backing));
     *out.pool.borrow_mut() = Some(Rc::clone(&pool));
-    let slot = pool.allocate().expect("just enough");
+    let slot = pool.allocate().expect("room for one slot");
     assert!(pool.allocate().is_err());
     // SAFETY: the slot is a live slot of this pool.
     unsafe { pool.deallocate(slot) };
@@ -185,8 +185,8 @@ fn keeps_its_limit_while_it_gives_back<T>(limit: usize) {
 #[test]
 fn the_limit_holds_while_memory_is_freed() {
     // The limits leave room for one unit of one slot, and for one value without a unit.
-    keeps_its_limit_while_it_gives_back::<Value>(128 + size_of::<Value>());
-    keeps_its_limit_while_it_gives_back::<[u8; 40_000]>(40_000);
+    check_limit_while_memory_is_freed::<Value>(128 + size_of::<Value>());
+    check_limit_while_memory_is_freed::<[u8; 40_000]>(40_000);
 }
 
 /// A backing allocator whose `deallocate` frees the block and then unwinds, against its contract.

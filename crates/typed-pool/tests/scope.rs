@@ -55,7 +55,7 @@ fn blocks_outside_are_not_in_a_scope() {
 }
 
 #[test]
-fn an_escaped_block_keeps_its_unit_and_its_free_frees_it() {
+fn an_escaped_block_keeps_its_unit_until_the_block_is_freed() {
     alone(|| {
         let scope = builder().build();
         let escaped = scope.run(|| {

@@ -270,7 +270,7 @@ fn empty_units_are_freed_before_a_scope_exceeds_its_limit() {
 }
 
 #[test]
-fn blocks_of_an_outer_scope_that_are_freed_in_an_inner_one_return_before_it_ends() {
+fn frees_of_an_outer_scopes_blocks_are_booked_before_the_inner_scope_ends() {
     alone(|| {
         let (outer, middle, inner) = (builder().build(), builder().build(), builder().build());
         outer.run(|| {
@@ -352,8 +352,9 @@ fn a_block_of_an_outer_scope_that_is_freed_in_an_inner_one_makes_room_at_the_lim
     });
 }
 
-/// A large block that is freed outside of all scopes goes to the spans that the thread keeps. A
-/// large block that grows outside of all scopes grows in its span.
+/// Outside of scopes, a thread usually frees a large block to its own spans, and grows one within
+/// its span. Neither path subtracts the block from a scope, so a block that counts for a scope must
+/// not take these paths.
 #[test]
 fn large_blocks_freed_or_grown_outside_no_longer_count_for_their_scope() {
     alone(|| {

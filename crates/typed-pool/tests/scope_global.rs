@@ -181,7 +181,8 @@ const OTHERS: usize = 200;
 
 #[test]
 fn ten_thousand_scopes_are_alive_at_once_with_one_table_each() {
-    // AddressSanitizer needs much memory for each scope, so the test starts fewer scopes under it.
+    // AddressSanitizer adds a lot of memory to each scope, so the test starts fewer of them under
+    // it.
     let count = if cfg!(ephemera_poison = "asan") { 500 } else { 10_000 };
     let state = || HEAP.stats().state_bytes;
     let mut bound = state() + (count + OTHERS) * STATE_OF_A_SCOPE;

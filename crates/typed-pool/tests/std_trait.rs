@@ -89,7 +89,7 @@ fn types_generic_over_the_standard_trait_accept_the_pools() {
 }
 
 #[test]
-fn conc_a_box_is_freed_while_another_of_its_unit_is_borrowed() {
+fn conc_a_box_is_freed_while_another_box_in_its_unit_is_borrowed() {
     pooled_allocator! {
         struct Own;
     }

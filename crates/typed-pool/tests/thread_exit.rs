@@ -111,7 +111,7 @@ fn exits(steps: &'static [Step]) {
 
 /// Runs a test, then checks that no memory is held. The tests of this file run one at a time,
 /// because they share their pools.
-fn all_is_back(test: impl FnOnce()) {
+fn check_nothing_held_after(test: impl FnOnce()) {
     ephemera_testkit::suite::take_turn();
     test();
     PooledBox::<Value>::trim_all();
@@ -123,17 +123,17 @@ fn all_is_back(test: impl FnOnce()) {
 
 #[test]
 fn conc_a_destructor_registered_before_the_first_use_frees_its_values() {
-    all_is_back(|| exits(&[Step::Early, Step::Use]));
+    check_nothing_held_after(|| exits(&[Step::Early, Step::Use]));
 }
 
 #[test]
 fn conc_a_destructor_registered_after_the_first_use_frees_its_values() {
-    all_is_back(|| exits(&[Step::Use, Step::Early]));
+    check_nothing_held_after(|| exits(&[Step::Use, Step::Early]));
 }
 
 #[test]
 fn conc_destructors_registered_before_and_after_the_first_use_free_their_values() {
-    all_is_back(|| {
+    check_nothing_held_after(|| {
         exits(&[Step::Early, Step::Use, Step::Late]);
         exits(&[Step::Late, Step::Use, Step::Early]);
     });
@@ -141,14 +141,14 @@ fn conc_destructors_registered_before_and_after_the_first_use_free_their_values(
 
 #[test]
 fn conc_destructors_may_be_the_first_to_use_the_pools() {
-    all_is_back(|| exits(&[Step::Early, Step::Late]));
+    check_nothing_held_after(|| exits(&[Step::Early, Step::Late]));
 }
 
 /// Values that a destructor makes after its thread's exit hook has run stay valid while another
 /// thread holds the record.
 #[test]
 fn conc_a_record_is_taken_over_while_values_of_its_last_thread_are_live() {
-    all_is_back(|| {
+    check_nothing_held_after(|| {
         let (to, from) = channel();
         joined(thread::spawn(move || {
             EARLY.with(|slot| *slot.borrow_mut() = Some(AtExit { values: Vec::new(), to }));
@@ -171,13 +171,13 @@ fn conc_a_record_is_taken_over_while_values_of_its_last_thread_are_live() {
     });
 }
 
-/// The content of a thread-local. Its destructor makes values while the next holder of the record
-/// also makes values.
-struct Behind {
+/// The content of a thread-local. Its destructor may run after the exit hook, and makes values
+/// while the next holder of the record also makes values.
+struct AfterExit {
     here: Sender<Sender<Vec<Both>>>,
 }
 
-impl Drop for Behind {
+impl Drop for AfterExit {
     fn drop(&mut self) {
         let (to, from) = channel();
         self.here.send(to).expect("the test waits");
@@ -189,16 +189,16 @@ impl Drop for Behind {
 }
 
 thread_local! {
-    static BEHIND: RefCell<Option<Behind>> = const { RefCell::new(None) };
+    static AFTER_EXIT: RefCell<Option<AfterExit>> = const { RefCell::new(None) };
 }
 
 #[test]
 fn conc_after_its_exit_hook_a_thread_owns_nothing() {
-    all_is_back(|| {
+    check_nothing_held_after(|| {
         for users_first in [true, false] {
             let (here, from) = channel();
             let ends = thread::spawn(move || {
-                let register = || BEHIND.with(|slot| *slot.borrow_mut() = Some(Behind { here }));
+                let register = || AFTER_EXIT.with(|slot| *slot.borrow_mut() = Some(AfterExit { here }));
                 if users_first {
                     register();
                     some(2)
@@ -227,7 +227,7 @@ fn conc_after_its_exit_hook_a_thread_owns_nothing() {
 #[test]
 #[cfg_attr(miri, ignore = "fifty threads, several times")]
 fn fifty_threads_one_after_another_leave_nothing() {
-    all_is_back(|| {
+    check_nothing_held_after(|| {
         for round in 0..50 {
             let steps: &'static [Step] = match round % 5 {
                 0 => &[Step::Early, Step::Use],

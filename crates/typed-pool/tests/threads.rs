@@ -41,7 +41,7 @@ trait Numbered: Pooled + Send {
     }
 
     /// Checks that no memory is held after a trim of all threads.
-    fn all_is_back() {
+    fn assert_nothing_held() {
         PooledBox::<Self>::trim_all();
         let stats = Self::stats();
         assert_eq!((stats.slots_live, stats.bytes_held, stats.unread_heaps), (0, 0, 0), "{stats:?}");
@@ -79,7 +79,7 @@ fn conc_values_are_dropped_on_another_thread() {
         drop(values);
     }));
     assert_eq!(Value::stats().slots_live, 0);
-    Value::all_is_back();
+    Value::assert_nothing_held();
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn conc_values_of_an_ended_thread_are_dropped_while_another_has_its_record() {
     to.send(()).expect("the thread waits");
     drop(values);
     joined(next);
-    Value::all_is_back();
+    Value::assert_nothing_held();
 }
 
 /// The next holder of a record also books remote frees to pools that it does not use itself.
@@ -145,12 +145,12 @@ fn conc_remote_frees_to_a_record_are_booked_by_its_next_holder() {
         let booked = (before, Left::stats().units) == (5, 4);
         to_thread.send(()).expect("the thread waits");
         joined(next);
-        Left::all_is_back();
+        Left::assert_nothing_held();
         booked
     };
     // `next` may lease the record of an earlier test's thread, so one success in five is enough.
     assert!((0..5).any(|_| booked()));
-    Used::all_is_back();
+    Used::assert_nothing_held();
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn conc_slots_with_remote_frees_are_reused() {
     let stats = Value::stats();
     assert!(stats.units <= 4 + 5 + 1, "{stats:?}");
     drop(kept);
-    Value::all_is_back();
+    Value::assert_nothing_held();
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn conc_a_producer_reuses_the_slots_that_a_consumer_frees() {
         assert!(value.number() % 1_000 != 0 || Value::stats().bytes_held < (2 << 20) + (256 << 10));
     }
     joined(producer);
-    Value::all_is_back();
+    Value::assert_nothing_held();
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn conc_values_passed_around_threads_are_not_lost() {
         .collect();
     drop(senders);
     threads.into_iter().for_each(joined);
-    Value::all_is_back();
+    Value::assert_nothing_held();
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn conc_trim_all_during_allocations_loses_nothing() {
         thread::yield_now();
     }
     workers.into_iter().for_each(joined);
-    Value::all_is_back();
+    Value::assert_nothing_held();
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn conc_trait_objects_are_dropped_on_any_thread() {
     let last = other.pop().expect("the other thread adds one");
     assert_eq!((last.get(), other[0].get()), (12, 6));
     drop((last, other));
-    Value::all_is_back();
+    Value::assert_nothing_held();
 }
 
 /// Runs threads one after another. Each thread drops the values that the previous one left.
@@ -300,7 +300,7 @@ fn one_after_another(threads: usize) {
         assert!(stats.units < 10, "{stats:?}");
     }
     drop(left);
-    Value::all_is_back();
+    Value::assert_nothing_held();
 }
 
 #[test]
@@ -339,7 +339,7 @@ fn threads_beyond_the_static_records_get_further_records() {
     Value::check_all(&values);
     assert!(Value::stats().extra_records >= count - first);
     drop(values);
-    Value::all_is_back();
+    Value::assert_nothing_held();
 }
 
 #[test]
@@ -362,7 +362,7 @@ fn conc_statistics_report_unsettled_slots_of_a_running_thread() {
     let stats = Value::stats();
     assert_eq!((stats.slots_live, stats.unsettled_slots), (70, 0));
     drop(values);
-    Value::all_is_back();
+    Value::assert_nothing_held();
 }
 
 #[test]
