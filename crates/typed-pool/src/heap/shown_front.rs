@@ -5,7 +5,7 @@
 //! ```text
 //!   branching    shown --> front      a free to the front ends at its first comparison
 //!   selecting    shown --> HIDDEN     no free ends there; it later selects one of the two lists
-//!    and hosts   shown --> HOSTING    the same; the free also asks for room for a guest
+//!    and hosts   shown --> HOSTING    the same; the free also checks for room for a guest
 //! ```
 //!
 //! The invariant is H10.
