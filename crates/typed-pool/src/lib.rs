@@ -101,12 +101,12 @@
 //!
 //! If other threads free the last live slots of a unit whose owner sleeps, they also return the
 //! pages of the unit's slots to the operating system. They do so in some of their own slow paths
-//! and remote frees, if the owner is idle: it has taken no slow path for 100 ms, or other threads
-//! have freed more than 4 MiB of its memory (more after repeated bursts) since its last slow path.
-//! The page with the unit's header stays resident. Units that the owner allocates from or keeps
-//! empty also stay resident, and so does a unit whose freed slot waits for the owner's next
-//! allocation. On Linux, other threads can return pages only if the system call `membarrier` is
-//! available.
+//! and remote frees, if the owner is idle. An owner is idle if it has taken no slow path for 100
+//! ms, or if other threads have freed more than 4 MiB of its memory (more after repeated bursts)
+//! since its last slow path. The page with the unit's header stays resident. Units that the owner
+//! allocates from or keeps empty also stay resident, and so does a unit whose freed slot waits for
+//! the owner's next allocation. On Linux, other threads can return pages only if the system call
+//! `membarrier` is available.
 //!
 //! In a forked child, the surviving thread frees and trims its own memory. The units of the
 //! parent's other threads stay allocated. If, at the fork, one of those threads was looking for

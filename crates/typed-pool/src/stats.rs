@@ -9,9 +9,9 @@ use crate::unit::{UnitPtr, UnitState};
 ///
 /// Allocations and frees of slots do not update counters for statistics. Instead, the thread that
 /// asks for statistics walks all units. The result is exact while no other thread operates on the
-/// pool, except for `unsettled_slots`: a running thread does not publish which slots of its front
-/// (the unit that it allocates from) are live, nor whether it keeps a freed slot of another unit
-/// for its next allocation. These slots do not count in `slots_live`.
+/// pool, except for `unsettled_slots`. A running thread does not publish which slots of its front
+/// (the unit that it allocates from) are live. Nor does it publish whether it keeps a freed slot of
+/// another unit for its next allocation. These slots do not count in `slots_live`.
 ///
 /// # Examples
 ///

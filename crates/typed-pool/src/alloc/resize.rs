@@ -90,12 +90,16 @@ pub unsafe fn shrink(
 /// Shrinks a block whose two layouts do not have the same class, after [`relocate`] failed, usually
 /// because of the limit.
 ///
-/// The block stays in its slot if both layouts have a class and three conditions hold: the units of
-/// both classes have the same alignment, the block is aligned like a slot of the new class, and the
-/// slots of the new class are not longer than those of the old class. The last two conditions
-/// ensure that the block can later grow or shrink in place within the new class. The slot then
-/// still belongs to the old class, and a free of the block finds the slot's heap through the unit's
-/// header, like a remote free. Otherwise the block moves, even if the new block exceeds the limit.
+/// The block stays in its slot if both layouts have a class and three conditions hold:
+///
+/// * The units of both classes have the same alignment.
+/// * The block is aligned like a slot of the new class.
+/// * The slots of the new class are not longer than those of the old class.
+///
+/// The last two conditions ensure that the block can later grow or shrink in place within the new
+/// class. The slot then still belongs to the old class, and a free of the block finds the slot's
+/// heap through the unit's header, like a remote free. In all other cases, the block moves, even if
+/// the new block exceeds the limit.
 ///
 /// # Errors
 /// Returns `AllocError` if the operating system refuses the request. The old block is then

@@ -83,8 +83,8 @@ fn run_then_release<R>(held: Held<PoolRecord>, work: impl FnOnce(&Held<PoolRecor
 }
 
 /// Binds a record to this thread if none is bound, makes a table of the family on that record, and
-/// stores the table in the thread's cell, as far as there is memory. Does nothing after the
-/// thread's exit guard has run.
+/// stores the table in the thread's cell. Stops at a step for which there is no memory. Does
+/// nothing after the thread's exit guard has run.
 #[cold]
 pub(super) fn bind(family: &'static Family) {
     if ptr::eq(this_thread::this_record(), PoolRecord::statics().gone) {

@@ -150,9 +150,9 @@ impl ThisCell {
     ///
     /// # Aborts
     ///
-    /// Ends the process if the thread now allocates from another record: it then leaves its scopes
-    /// out of order, and another thread may hold the record of the table that this function would
-    /// restore.
+    /// Ends the process if the thread now allocates from another record. The thread then leaves its
+    /// scopes out of order, and another thread may hold the record of the table that this function
+    /// would restore.
     #[inline]
     pub(super) fn leave(self, record: &Record<PoolRecord>) {
         let Some(cell) = self.cell() else { return };

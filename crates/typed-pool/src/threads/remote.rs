@@ -96,9 +96,9 @@ unsafe fn give_past_bundle(group: SlotGroupPtr, bit: u64) {
 /// every unit, because their slots are large.
 const LARGEST_UNIT: usize = if cfg!(ephemera_loom) { UNIT_MAX } else { UNIT_MIN };
 
-/// Returns whether slots of this group may wait in a bundle: an earlier free to the group still
-/// waits for a running owner, the unit is not large, and neither a limit nor a figure of a scope
-/// depends on the slots.
+/// Returns whether slots of this group may wait in a bundle. They may wait if an earlier free to
+/// the group still waits for a running owner, the unit is not large, and neither a limit nor a
+/// figure of a scope depends on the slots.
 ///
 /// An owner that has already booked the earlier free probably waits for the next one too, so this
 /// thread publishes the next free at once.
