@@ -8,7 +8,7 @@
 //!
 //! | type | use | blocks may be freed |
 //! |---|---|---|
-//! | [`RingAlloc`] | one thread, over any backing allocator | by any handle to the same ring |
+//! | [`RingAlloc`] | one thread, over pages or any backing allocator | by any handle to the same ring |
 //! | [`OneRingAlloc`] | all threads, zero-sized, over pages | by any thread, at any time |
 //!
 //! # Examples
@@ -38,10 +38,21 @@
 //!   in a row are free. A free between them takes longer. Allocate long-lived blocks elsewhere.
 //! * A block in a chunk can grow in place only at the top of its chunk, so two vectors move if they
 //!   grow alternately.
-//! * A block larger than 64 KiB, or aligned to more than 4 KiB, comes from the backing allocator,
-//!   or from the operating system's pages in `OneRingAlloc`, at the speed of that source.
+//! * A block larger than 64 KiB, or aligned to more than 4 KiB, comes directly from the source of
+//!   the chunks, at the speed of that source.
 //! * For memory that is freed all at once, use an arena (`bumpalo`). For long-lived objects of one
 //!   type, use a pool.
+//!
+//! # Where memory comes from
+//!
+//! The chunks and large blocks of [`OneRingAlloc`], and of a [`RingAlloc`] that was created without
+//! a backing allocator ([`RingAlloc::new`], [`Builder::build`], [`Builder::try_build`]), come from
+//! the operating system's pages. All threads share a bounded cache of freed pages. The global
+//! allocator of the program does not serve this memory, so it does not count or limit it.
+//!
+//! A `RingAlloc` that was created with a backing allocator ([`RingAlloc::new_in`], or `Default`,
+//! which creates the allocator) takes all of its memory from there. Without the feature `std`, a
+//! ring that was created without one takes its memory from the global heap.
 //!
 //! # How memory is returned
 //!
@@ -125,12 +136,13 @@ pub use ring::{Builder, RingAlloc};
 pub use stats::{ClassStats, Stats};
 
 pub use ephemera_prim::backing;
-/// The pages of the operating system from which [`OneRingAlloc`] takes memory.
+/// The pages of the operating system, from which [`OneRingAlloc`] and [`RingAlloc::new`] take
+/// memory.
 ///
 /// All threads share one cache of freed pages. The pools of `typed-pool` use the same cache. The
 /// functions of this module purge freed pages, bound the number of freed pages that stay resident,
-/// ask for huge pages, and report the bytes in use and in the cache. A [`RingAlloc`] over
-/// [`Pages`](pages::Pages) uses the cache too.
+/// ask for huge pages, and report the bytes in use and in the cache. [`Pages`](pages::Pages) is
+/// these pages as a backing allocator.
 ///
 /// # Examples
 ///
@@ -138,7 +150,7 @@ pub use ephemera_prim::backing;
 /// use allocator_api2::vec::Vec;
 /// use ring_alloc::{OneRingAlloc, RingAlloc, pages};
 ///
-/// let ring = RingAlloc::new_in(pages::Pages);
+/// let ring = RingAlloc::new();
 /// let mut bytes = Vec::new_in(&ring);
 /// bytes.resize(1 << 20, 7_u8);
 /// drop(bytes);

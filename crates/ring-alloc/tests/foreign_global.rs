@@ -1,6 +1,7 @@
-//! Tests that `OneRingAlloc` takes no chunk or large block from the global allocator, and frees all
-//! memory that it takes from the operating system. Tests that a `RingAlloc` frees all chunks to the
-//! global allocator, which counts its memory here.
+//! Tests that `OneRingAlloc`, and a `RingAlloc` without a backing allocator, take no chunk or large
+//! block from the global allocator, and free all memory that they take from the operating system.
+//! Tests that a ring over the global allocator frees all chunks to it. The global allocator counts
+//! its memory here.
 #![cfg(all(feature = "std", target_has_atomic = "64"))]
 
 extern crate alloc;
@@ -9,6 +10,7 @@ use core::hint::black_box;
 use std::sync::mpsc::channel;
 use std::thread;
 
+use allocator_api2::alloc::Global;
 use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
 use ephemera_prim::pages;
@@ -28,7 +30,7 @@ const BLOCKS: usize = if cfg!(miri) { 60 } else { 20_000 };
 
 /// This is the only test of the program, because the counts cover the whole program.
 #[test]
-fn threads_and_trims_leave_no_chunk() {
+fn threads_and_rings_leave_no_chunk() {
     assert_eq!(GLOBAL.aligned().blocks, 0);
     let before = pages::usage().bytes_live;
     let (to, from) = channel::<Box<[usize; 16], OneRingAlloc>>();
@@ -62,11 +64,30 @@ fn threads_and_trims_leave_no_chunk() {
     OneRingAlloc.clean_global();
     assert_eq!((pages::usage().bytes_live, OneRingAlloc.stats().bytes_held), (before, 0));
 
-    let ring = RingAlloc::new();
-    drop(black_box(
-        (0..BLOCKS).map(|number| Box::new_in(number, ring.clone())).collect::<alloc::vec::Vec<_>>(),
-    ));
-    assert!(GLOBAL.aligned().blocks > 0);
-    drop(ring);
-    assert_eq!(GLOBAL.aligned().blocks, 0);
+    use_and_drop(RingAlloc::new(), |ring| {
+        assert_eq!(GLOBAL.aligned().blocks, 0);
+        if cfg!(all(target_os = "linux", not(miri))) {
+            let stats = ring.stats();
+            let held = stats.small.bytes_held + stats.large.bytes_held;
+            assert!(stats.large.blocks_live == 1 && pages::usage().bytes_live - before >= held);
+        }
+    });
+    assert_eq!(pages::usage().bytes_live, before);
+    for over_global in [RingAlloc::new_in(Global), RingAlloc::default()] {
+        use_and_drop(over_global, |_| {
+            assert!(GLOBAL.aligned().blocks > 0);
+            assert_eq!(pages::usage().bytes_live, before);
+        });
+        assert_eq!(GLOBAL.aligned().blocks, 0);
+    }
+}
+
+/// Allocates chunks and a large block from `ring`, calls `check`, frees the memory and drops the
+/// ring.
+fn use_and_drop(ring: RingAlloc, check: impl FnOnce(&RingAlloc)) {
+    let blocks: alloc::vec::Vec<_> = (0..BLOCKS).map(|number| Box::new_in(number, ring.clone())).collect();
+    let mut large = Vec::with_capacity_in(2, ring.clone());
+    large.push(Page([1; 32 << 10]));
+    check(&ring);
+    drop(black_box((blocks, large)));
 }

@@ -42,7 +42,7 @@ pub(crate) use evict::Evictions;
 pub(crate) use fast::{allocate, deallocate};
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 pub(crate) use list::keep_chunks;
-#[cfg(all(test, not(ephemera_loom)))]
+#[cfg(all(test, feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 pub(crate) use list::{keep_lists, small_chunks};
 pub(crate) use resize::{allocate_zeroed, grow, grow_zeroed, shrink};
 pub(crate) use slow::{dissolve, refill, trim};

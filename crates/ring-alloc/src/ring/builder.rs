@@ -9,6 +9,7 @@ use allocator_api2::alloc::{AllocError, Allocator};
 use ephemera_prim::account::UNLIMITED;
 
 use super::inner::{Inner, RingSettings};
+use super::source::ChunkSource;
 use super::{RingAlloc, no_memory};
 use crate::geometry::{Geometry, Standard};
 
@@ -60,8 +61,8 @@ impl Default for Builder {
 }
 
 impl<G: Geometry> Builder<G> {
-    /// Sets the limit on the bytes that the ring may hold from its backing allocator: chunks, large
-    /// blocks and the ring's own state (256 bytes over the global heap of a 64-bit target).
+    /// Sets the limit on the bytes that the ring may hold: chunks, large blocks and the ring's own
+    /// state (256 bytes of the global heap of a 64-bit target).
     ///
     /// A request that would exceed the limit makes the ring free its empty chunks, and fails with
     /// [`AllocError`] if that is not enough. A shrink is never refused because of the limit: if it
@@ -87,7 +88,7 @@ impl<G: Geometry> Builder<G> {
         Builder { limit: self.limit, retain: self.retain, geometry: PhantomData }
     }
 
-    /// Creates the ring over the global heap.
+    /// Creates the ring over the operating system's pages, like [`RingAlloc::new`].
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if there is no memory for the ring's state, or if the limit is
@@ -95,40 +96,41 @@ impl<G: Geometry> Builder<G> {
     #[cfg(feature = "alloc")]
     #[must_use]
     pub fn build(self) -> RingAlloc<Global, G> {
-        self.build_in(Global)
+        self.try_build().unwrap_or_else(|AllocError| no_memory::<Global, G>())
     }
 
-    /// Creates the ring over the global heap.
+    /// Creates the ring over the operating system's pages, like [`RingAlloc::new`].
     ///
     /// # Errors
     /// Returns [`AllocError`] if there is no memory for the ring's state, or if the limit is
     /// smaller than that state.
     #[cfg(feature = "alloc")]
     pub fn try_build(self) -> Result<RingAlloc<Global, G>, AllocError> {
-        self.try_build_in(Global)
+        self.create(ChunkSource::unchosen(Global))
     }
 
-    /// Creates the ring over `backing`.
+    /// Creates the ring over `backing`, which also serves the ring's own state.
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if `backing` cannot allocate the ring's state, or if the limit is
     /// smaller than that state. Without the feature `alloc`, panics instead.
     #[must_use]
     pub fn build_in<A: Allocator>(self, backing: A) -> RingAlloc<A, G> {
-        match self.try_build_in(backing) {
-            Ok(ring) => ring,
-            Err(AllocError) => no_memory::<A, G>(),
-        }
+        self.try_build_in(backing).unwrap_or_else(|AllocError| no_memory::<A, G>())
     }
 
-    /// Creates the ring over `backing`.
+    /// Creates the ring over `backing`, which also serves the ring's own state.
     ///
     /// # Errors
     /// Returns [`AllocError`] if `backing` cannot allocate the ring's state, or if the limit is
     /// smaller than that state.
     pub fn try_build_in<A: Allocator>(self, backing: A) -> Result<RingAlloc<A, G>, AllocError> {
+        self.create(ChunkSource::Backing(backing))
+    }
+
+    fn create<A: Allocator>(self, source: ChunkSource<A>) -> Result<RingAlloc<A, G>, AllocError> {
         let settings = RingSettings { limit: self.limit, retain: self.retain.unwrap_or(G::RETAIN) };
-        Inner::create(settings, backing).map(RingAlloc::from_inner)
+        Inner::create(settings, source).map(RingAlloc::from_inner)
     }
 }
 
@@ -156,6 +158,22 @@ impl<A: Allocator> RingAlloc<A> {
 
 #[cfg(feature = "alloc")]
 impl RingAlloc<Global> {
+    /// Creates a ring over the operating system's pages. On a 64-bit target, the ring holds 256
+    /// bytes of the global heap until its first allocation.
+    ///
+    /// Without the feature `std`, the chunks and large blocks of the ring come from the global heap
+    /// too ([details](crate#where-memory-comes-from)). With this feature, call
+    /// `RingAlloc::new_in(Global)` for such a ring.
+    ///
+    /// # Aborts
+    /// Calls `handle_alloc_error` if there is no memory for the ring's state.
+    /// [`Builder::try_build`] returns an error instead.
+    #[must_use]
+    #[inline]
+    pub fn new() -> Self {
+        Builder::new().build()
+    }
+
     /// Returns the default settings of a ring: the limit on the bytes held, the number of empty
     /// chunks to keep, and the geometry.
     ///

@@ -13,6 +13,7 @@ use allocator_api2::alloc::{AllocError, Allocator};
 use ephemera_prim::account::{Account, Limit, LocalAccount};
 use ephemera_prim::raw;
 
+use super::source::ChunkSource;
 use crate::chunk::{self, ChunkPtr};
 use crate::geometry::{self, ChunkClass, Geometry};
 use crate::heap::{self, ChunkHeap, RingEnv};
@@ -32,7 +33,7 @@ pub(super) struct Inner<A: Allocator, G: Geometry> {
     handles: Cell<usize>,
     account: LocalAccount,
     retain: usize,
-    backing: A,
+    source: ChunkSource<A>,
     geometry: PhantomData<fn() -> G>,
 }
 
@@ -45,17 +46,20 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
     const GEOMETRY: () = geometry::check::<G>(chunk::headers::<G>());
 
     /// Creates the state of a new ring, with one handle.
-    pub(super) fn create(settings: RingSettings, backing: A) -> Result<NonNull<Self>, AllocError> {
+    pub(super) fn create(
+        settings: RingSettings,
+        source: ChunkSource<A>,
+    ) -> Result<NonNull<Self>, AllocError> {
         const { Self::GEOMETRY };
         let account = LocalAccount::new(settings.limit);
         if !account.reserve(Self::LAYOUT.size()) {
             return Err(AllocError);
         }
-        let place = raw::acquire(&backing, Self::LAYOUT)?.cast::<Self>();
+        let place = raw::acquire(source.of_state(), Self::LAYOUT)?.cast::<Self>();
         let heap = ChunkHeap::new();
         heap.enter();
         let retain = settings.retain;
-        let inner = Self { heap, handles: Cell::new(1), account, retain, backing, geometry: PhantomData };
+        let inner = Self { heap, handles: Cell::new(1), account, retain, source, geometry: PhantomData };
         // SAFETY: `place` is new memory of this layout, which nothing else uses.
         unsafe { place.write(inner) };
         Ok(place)
@@ -93,17 +97,17 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
             (chunks.0 + large.large_blocks, chunks.1 + large.large_bytes)
         };
         // SAFETY: the state is freed only below.
-        let backing = unsafe { &raw const (*this.as_ptr()).backing };
+        let source = unsafe { &raw const (*this.as_ptr()).source };
         // SAFETY: the state is not freed yet, and the field is not read again.
-        let backing = ManuallyDrop::new(unsafe { backing.read() });
-        // SAFETY: the state was acquired from this backing allocator with this layout, and nothing
-        // uses it again.
-        unsafe { raw::release(&*backing, this.cast(), Self::LAYOUT) };
+        let source = ManuallyDrop::new(unsafe { source.read() });
+        // SAFETY: the state was acquired from this allocator with this layout, and nothing uses it
+        // again.
+        unsafe { raw::release(source.of_state(), this.cast(), Self::LAYOUT) };
         // Drop the backing allocator only if no block is live, because its drop may free the memory
         // of the blocks. If the backing allocator unwinds from `release`, against its contract, it
         // is not dropped either.
         if left.0 == 0 {
-            drop(ManuallyDrop::into_inner(backing));
+            drop(ManuallyDrop::into_inner(source));
         } else {
             report(left);
         }
@@ -117,10 +121,10 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
 }
 
 // SAFETY: handles do not leave their thread, so that thread owns the heap (H1), which `create`
-// entered. All chunks of the ring belong to this heap and come from `backing`.
+// entered. All chunks of the ring belong to this heap and come from `source`.
 unsafe impl<A: Allocator, G: Geometry> RingEnv for &Inner<A, G> {
     type Geometry = G;
-    type Backing = A;
+    type Backing = ChunkSource<A>;
     type Account = LocalAccount;
     const HANDS_OVER: bool = false;
 
@@ -134,8 +138,8 @@ unsafe impl<A: Allocator, G: Geometry> RingEnv for &Inner<A, G> {
         heap::refill(self, layout, class, limit)
     }
 
-    fn backing(&self) -> &A {
-        &self.backing
+    fn backing(&self) -> &ChunkSource<A> {
+        &self.source
     }
 
     fn account(&self) -> &LocalAccount {

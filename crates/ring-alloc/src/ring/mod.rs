@@ -2,6 +2,7 @@
 
 mod builder;
 mod inner;
+mod source;
 #[cfg(all(test, feature = "alloc", not(ephemera_loom)))]
 mod sparse_tests;
 
@@ -24,7 +25,11 @@ use inner::Inner;
 
 macro_rules! ring_alloc {
     ($($default:tt)*) => {
-        /// A ring of chunks for one thread, over a backing allocator `A`.
+        /// A ring of chunks for one thread.
+        ///
+        /// The chunks and large blocks of the ring come from the operating system's pages, or from
+        /// the backing allocator `A` that was passed at the creation of the ring
+        /// ([details](crate#where-memory-comes-from)).
         ///
         /// A `RingAlloc` is a pointer-sized handle to shared state. Its clones allocate from and
         /// free to the same ring. The drop of the last handle frees the ring. Blocks that are still
@@ -74,21 +79,6 @@ macro_rules! ring_alloc {
 ring_alloc!(= Global);
 #[cfg(not(feature = "alloc"))]
 ring_alloc!();
-
-#[cfg(feature = "alloc")]
-impl RingAlloc<Global> {
-    /// Creates a ring over the global heap. On a 64-bit target, the ring holds 256 bytes until its
-    /// first allocation.
-    ///
-    /// # Aborts
-    /// Calls [`handle_alloc_error`] if there is no memory for the ring's state.
-    /// [`RingAlloc::try_new_in`] returns an error instead.
-    #[must_use]
-    #[inline]
-    pub fn new() -> Self {
-        Self::new_in(Global)
-    }
-}
 
 impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
     fn from_inner(inner: NonNull<Inner<A, G>>) -> Self {
@@ -205,7 +195,7 @@ impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
         Ok(NonNull::slice_from_raw_parts(shrunk, new.size()))
     }
 
-    /// Frees every empty chunk to the backing allocator.
+    /// Frees every empty chunk.
     ///
     /// Without a trim, a ring keeps its fronts and, by default, up to 4 empty chunks of each class
     /// for reuse (see [`Builder::retain`]).
@@ -256,6 +246,9 @@ impl<A: Allocator, G: Geometry> Drop for RingAlloc<A, G> {
 
 impl<A: Allocator + Default> Default for RingAlloc<A> {
     /// Creates a ring over the default value of the backing allocator, like [`RingAlloc::new_in`].
+    ///
+    /// If `A` is [`Global`](allocator_api2::alloc::Global), the ring takes all of its memory from
+    /// the global heap, unlike a ring that [`RingAlloc::new`] creates.
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if there is no memory for the ring's state. Without the feature

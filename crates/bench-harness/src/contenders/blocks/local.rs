@@ -46,7 +46,8 @@ macro_rules! local {
 }
 
 local! {
-    OurRing<A: Allocator = Global> = ring_alloc::RingAlloc<A>, ring_alloc::RingAlloc::new_in, Api02,
+    /// `RingAlloc` over the pages that `RingAlloc::new` takes its memory from.
+    OurRing<A: Allocator = ring_alloc::pages::Pages> = ring_alloc::RingAlloc<A>, ring_alloc::RingAlloc::new_in, Api02,
     Info::new("RingAlloc", env!("EPHEMERA_VERSION_RING_ALLOC"), Caps::LOCAL, "one thread")
 }
 local! {
