@@ -26,6 +26,7 @@ use hdrhistogram::Histogram;
 pub use self::alone::{AfterBurst, AloneFigures, AloneOrder, HeldAt, MOMENTS, READINGS, SHOWN};
 pub use self::blocks::json::Document;
 pub use self::buffers::http::answer;
+#[cfg(any(test, ephemera_cpp))]
 pub(crate) use self::catalogue::Workload;
 #[cfg(not(test))]
 pub(crate) use self::catalogue::build;

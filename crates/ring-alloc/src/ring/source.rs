@@ -1,9 +1,6 @@
 //! Defines the source of a ring's chunks and large blocks.
 
-use core::alloc::Layout;
-use core::ptr::NonNull;
-
-use allocator_api2::alloc::{AllocError, Allocator};
+use allocator_api2::alloc::Allocator;
 #[cfg(feature = "std")]
 use ephemera_prim::pages::Pages;
 
@@ -18,7 +15,7 @@ pub(super) enum ChunkSource<A> {
     Pages(A),
 }
 
-impl<A> ChunkSource<A> {
+impl<A: Allocator> ChunkSource<A> {
     /// Returns the source of a ring whose creator chose no backing allocator. `state` allocates the
     /// ring's state, and without the feature `std` everything else too.
     #[cfg(feature = "alloc")]
@@ -38,60 +35,19 @@ impl<A> ChunkSource<A> {
             Self::Pages(state) => state,
         }
     }
-}
 
-/// Evaluates `$call`, in which `$source` names the allocator behind a [`ChunkSource`].
-macro_rules! by_source {
-    ($this:expr, $source:ident => $call:expr) => {
-        match $this {
-            ChunkSource::Backing($source) => $call,
+    /// Returns the allocator of chunks and large blocks.
+    fn allocator(&self) -> &dyn Allocator {
+        match self {
+            Self::Backing(backing) => backing,
             #[cfg(feature = "std")]
-            ChunkSource::Pages(_) => {
-                let $source = &Pages;
-                $call
-            }
+            Self::Pages(_) => &Pages,
         }
-    };
+    }
 }
 
-// SAFETY: each method forwards to the allocator of the variant, which never changes. A
-// `ChunkSource` is not cloned, and its blocks stay valid as long as those of that allocator.
+// SAFETY: every method forwards to the allocator of the variant, which never changes. Blocks stay
+// valid as long as those of that allocator. A `ChunkSource` has no clones.
 unsafe impl<A: Allocator> Allocator for ChunkSource<A> {
-    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        by_source!(self, source => source.allocate(layout))
-    }
-
-    fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        by_source!(self, source => source.allocate_zeroed(layout))
-    }
-
-    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the block came from this allocator, and the caller upholds the rest.
-        by_source!(self, source => unsafe { source.deallocate(block, layout) });
-    }
-
-    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the block came from this allocator, and the caller upholds the rest.
-        by_source!(self, source => unsafe { source.grow(block, old, new) })
-    }
-
-    unsafe fn grow_zeroed(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-    ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the block came from this allocator, and the caller upholds the rest.
-        by_source!(self, source => unsafe { source.grow_zeroed(block, old, new) })
-    }
-
-    unsafe fn shrink(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-    ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the block came from this allocator, and the caller upholds the rest.
-        by_source!(self, source => unsafe { source.shrink(block, old, new) })
-    }
+    ephemera_prim::__forward_allocator!(|self| *self.allocator(), Allocator);
 }
