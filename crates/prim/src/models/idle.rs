@@ -4,9 +4,9 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use loom::thread;
 
-use super::explore;
 use super::foreign::Chunk;
 use super::memory::ModelArc;
+use super::{explore, explore_within};
 use crate::idle::{IdleBy, IdleHeaps, IdleQueue, Mail, Purged, PushedBytes};
 
 /// A heap with one unit.
@@ -175,7 +175,7 @@ fn loom_work_of_a_look_that_finds_the_gate_shut_is_done() {
 /// A look takes a heap out of the queue, while another thread may have borrowed the heap's units.
 #[test]
 fn loom_heap_is_in_the_queue_after_two_looks() {
-    explore(|| {
+    explore_within(8, || {
         let model = Model::new();
         model.remote_free(0);
         let other = {
