@@ -21,7 +21,8 @@ pub(crate) const SLACK: usize = 16;
 /// The sizes of blocks and chunks.
 ///
 /// Most programs use the default, [`Standard`]. Other geometries are for tests in which chunks must
-/// fill up soon, and for targets with little memory.
+/// fill up soon, and for targets with little memory. A ring whose chunks have less than 32 KiB
+/// never takes memory from pages, because each chunk would take a span of 32 KiB.
 ///
 /// All sizes and alignments are in bytes. Chunk sizes and alignments are powers of two, and a chunk
 /// has at most 1 MiB. `SMALL_MAX` is at most `MEDIUM_MAX`, and `SMALL_ALIGN` at most

@@ -48,11 +48,19 @@
 //! The chunks and large blocks of [`OneRingAlloc`], and of a [`RingAlloc`] that was created without
 //! a backing allocator ([`RingAlloc::new`], [`Builder::build`], [`Builder::try_build`]), come from
 //! the operating system's pages. All threads share a bounded cache of freed pages. The global
-//! allocator of the program does not serve this memory, so it does not count or limit it.
+//! allocator of the program does not serve this memory, so it does not count or limit it. A large
+//! block of up to 1 MiB takes a span of pages whose length is a power of two. Only the requested
+//! bytes count in the statistics and for a limit, but the rest of the span may be resident too.
+//! LeakSanitizer does not search this memory for pointers. On targets without the necessary system
+//! calls or without 64-bit atomics, the system's heap (`std::alloc::System`) serves it.
 //!
-//! A `RingAlloc` that was created with a backing allocator ([`RingAlloc::new_in`], or `Default`,
-//! which creates the allocator) takes all of its memory from there. Without the feature `std`, a
-//! ring that was created without one takes its memory from the global heap.
+//! A `RingAlloc` that was created with a backing allocator (`new_in`, `try_new_in`, `build_in`,
+//! `try_build_in`) takes all of its memory from that allocator. `RingAlloc::default` creates the
+//! backing allocator, so a `RingAlloc<Global>` from `default` takes all of its memory from the
+//! global heap. Without the feature `std`, or if a [`Geometry`] has chunks of less than 32 KiB, the
+//! global heap serves a ring that was created without a backing allocator.
+//!
+//! The documentation of this crate says *backing allocator* for either source.
 //!
 //! # How memory is returned
 //!
@@ -141,8 +149,8 @@ pub use ephemera_prim::backing;
 ///
 /// All threads share one cache of freed pages. The pools of `typed-pool` use the same cache. The
 /// functions of this module purge freed pages, bound the number of freed pages that stay resident,
-/// ask for huge pages, and report the bytes in use and in the cache. [`Pages`](pages::Pages) is
-/// these pages as a backing allocator.
+/// ask for huge pages, and report the bytes in use and in the cache. [`Pages`](pages::Pages)
+/// implements `Allocator` over these pages.
 ///
 /// # Examples
 ///

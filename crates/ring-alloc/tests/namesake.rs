@@ -60,9 +60,12 @@ fn handle_is_one_pointer_wide() {
 }
 
 #[test]
-fn ring_over_the_global_heap_serves_collections() {
-    let ring: RingAlloc = RingAlloc::new();
-    assert_eq!(sum(&squares(ring.clone(), 100)), 328_350);
+fn rings_over_each_source_serve_collections() {
+    for ring in [RingAlloc::new(), RingAlloc::new_in(Global), RingAlloc::default()] {
+        let ring: RingAlloc = ring;
+        assert_eq!(sum(&squares(ring.clone(), 100)), 328_350);
+        ring.flush();
+    }
     let system = RingAlloc::<std::alloc::System>::default();
     assert_eq!(sum(&squares(system, 100)), 328_350);
     let parser = Parser { ring: RingAlloc::default() };
@@ -71,7 +74,6 @@ fn ring_over_the_global_heap_serves_collections() {
     assert_eq!(&words[3][..], b"soon");
     drop(words);
     parser.ring.flush();
-    ring.flush();
 }
 
 #[test]

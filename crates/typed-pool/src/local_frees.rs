@@ -67,14 +67,17 @@ pub(crate) unsafe fn link_of(slot: *mut u8) -> *mut u8 {
     unsafe { slot.cast::<*mut u8>().read() }
 }
 
-/// Returns the slots of the free list that starts at `first`. The calling thread must own the heap
-/// or unit to which the list belongs.
+/// Returns the slots of the free list that starts at `first`.
+///
+/// # Safety
+/// `first` is null or a linked free slot. The calling thread owns the list, and does not change it
+/// while the iterator is used.
 #[inline]
-pub(crate) fn linked(first: *mut u8) -> impl Iterator<Item = *mut u8> {
+pub(crate) unsafe fn linked(first: *mut u8) -> impl Iterator<Item = *mut u8> {
     let mut at = first;
     core::iter::from_fn(move || {
         let slot = (!at.is_null()).then_some(at)?;
-        // SAFETY: H3: linked slots are free, and the calling thread owns them.
+        // SAFETY: the slot is linked, and the caller of `linked` owns the list.
         at = unsafe { link_of(slot) };
         Some(slot)
     })

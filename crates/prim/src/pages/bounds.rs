@@ -1,4 +1,7 @@
-//! The default bounds of the cache.
+//! The size of the smallest span, and the default bounds of the cache.
+
+/// The size of the smallest span, in bytes.
+pub const SPAN_MIN: usize = 32 << 10;
 
 /// The default minimum of the bound on the bytes of freed blocks that stay resident: 4 MiB. The
 /// bound is the larger of this number and an eighth of the bytes in use, and rises if the program

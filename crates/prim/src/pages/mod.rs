@@ -101,7 +101,7 @@ pub(crate) mod superblock;
 #[cfg(ephemera_pages)]
 mod table;
 
-pub use bounds::{CACHE, CACHE_LEARNED};
+pub use bounds::{CACHE, CACHE_LEARNED, SPAN_MIN};
 pub use cached_pages::CachedPages;
 #[cfg(not(ephemera_pages))]
 pub use cached_pages::NoSpanCache as SpanCache;
@@ -149,7 +149,7 @@ pub fn permanent(layout: Layout) -> Result<NonNull<u8>, AllocError> {
 
 pub use link::{PermanentLink, permanent_value};
 #[cfg(ephemera_pages)]
-pub use order::{SPAN_MAX, SPAN_MIN};
+pub use order::SPAN_MAX;
 
 /// Returns the length of the span that contains this address, if there is one. A span is aligned to
 /// its length. If no thread owns that span, the answer may be out of date.

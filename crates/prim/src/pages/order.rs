@@ -3,10 +3,10 @@
 
 use core::alloc::Layout;
 
+use super::bounds::SPAN_MIN;
+
 /// The number of span lengths.
 pub(super) const ORDERS: usize = 6;
-/// The size of the smallest span, in bytes.
-pub const SPAN_MIN: usize = 32 << 10;
 /// The size of the largest span, in bytes.
 pub const SPAN_MAX: usize = SPAN_MIN << (ORDERS - 1);
 

@@ -5,7 +5,8 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use super::order::{ORDERS, Order, SPAN_MIN};
+use super::bounds::SPAN_MIN;
+use super::order::{ORDERS, Order};
 use super::span::Span;
 use super::span_cache::SpanCache;
 use super::table::TABLES;

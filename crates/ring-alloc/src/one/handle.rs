@@ -20,11 +20,8 @@ use crate::stats::Stats;
 /// also free chunks that the owner left. Blocks may be freed after the allocating thread has
 /// exited, and destructors of thread-locals may allocate and free.
 ///
-/// Chunks and large blocks come from the operating system, through [`pages`](crate::pages), not
-/// from the program's global allocator (on targets without the necessary system calls, from the
-/// system's heap). A large block of up to 1 MiB takes a span whose length is a power of two. Only
-/// the requested bytes count in the statistics and for the limit, but the rest of the span may be
-/// resident too. LeakSanitizer does not search this memory for pointers.
+/// Chunks and large blocks come from the operating system's [`pages`](crate::pages), not from the
+/// program's global allocator ([details](crate#where-memory-comes-from)).
 ///
 /// `OneRingAlloc` does not implement `GlobalAlloc`. This is deliberate: one long-lived block pins
 /// its chunk, or a section of it, and a whole program has long-lived blocks everywhere. In a trial,

@@ -62,7 +62,8 @@ impl Default for Builder {
 
 impl<G: Geometry> Builder<G> {
     /// Sets the limit on the bytes that the ring may hold: chunks, large blocks and the ring's own
-    /// state (256 bytes of the global heap of a 64-bit target).
+    /// state (256 bytes on a 64-bit target). A large block over pages [may hold
+    /// more](crate#where-memory-comes-from) than it counts.
     ///
     /// A request that would exceed the limit makes the ring free its empty chunks, and fails with
     /// [`AllocError`] if that is not enough. A shrink is never refused because of the limit: if it
@@ -106,7 +107,7 @@ impl<G: Geometry> Builder<G> {
     /// smaller than that state.
     #[cfg(feature = "alloc")]
     pub fn try_build(self) -> Result<RingAlloc<Global, G>, AllocError> {
-        self.create(ChunkSource::unchosen(Global))
+        self.create(ChunkSource::without_backing::<G>(Global))
     }
 
     /// Creates the ring over `backing`, which also serves the ring's own state.
@@ -161,9 +162,9 @@ impl RingAlloc<Global> {
     /// Creates a ring over the operating system's pages. On a 64-bit target, the ring holds 256
     /// bytes of the global heap until its first allocation.
     ///
-    /// Without the feature `std`, the chunks and large blocks of the ring come from the global heap
-    /// too ([details](crate#where-memory-comes-from)). With this feature, call
-    /// `RingAlloc::new_in(Global)` for such a ring.
+    /// Without the feature `std`, the global heap serves the chunks and large blocks too
+    /// ([details](crate#where-memory-comes-from)). With this feature, `RingAlloc::new_in(Global)`
+    /// and `RingAlloc::default()` create a ring over the global heap.
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if there is no memory for the ring's state.

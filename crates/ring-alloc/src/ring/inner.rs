@@ -55,7 +55,7 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
         if !account.reserve(Self::LAYOUT.size()) {
             return Err(AllocError);
         }
-        let place = raw::acquire(source.of_state(), Self::LAYOUT)?.cast::<Self>();
+        let place = raw::acquire(source.state_allocator(), Self::LAYOUT)?.cast::<Self>();
         let heap = ChunkHeap::new();
         heap.enter();
         let retain = settings.retain;
@@ -102,7 +102,7 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
         let source = ManuallyDrop::new(unsafe { source.read() });
         // SAFETY: the state was acquired from this allocator with this layout, and nothing uses it
         // again.
-        unsafe { raw::release(source.of_state(), this.cast(), Self::LAYOUT) };
+        unsafe { raw::release(source.state_allocator(), this.cast(), Self::LAYOUT) };
         // Drop the backing allocator only if no block is live, because its drop may free the memory
         // of the blocks. If the backing allocator unwinds from `release`, against its contract, it
         // is not dropped either.

@@ -2,7 +2,10 @@
 
 use allocator_api2::alloc::Allocator;
 #[cfg(feature = "std")]
-use ephemera_prim::pages::Pages;
+use ephemera_prim::pages::{Pages, SPAN_MIN};
+
+#[cfg(feature = "alloc")]
+use crate::geometry::Geometry;
 
 /// The source of a ring's chunks and large blocks. It stays the same for the life of the ring, so
 /// each block returns to the allocator that it came from.
@@ -16,19 +19,21 @@ pub(super) enum ChunkSource<A> {
 }
 
 impl<A: Allocator> ChunkSource<A> {
-    /// Returns the source of a ring whose creator chose no backing allocator. `state` allocates the
-    /// ring's state, and without the feature `std` everything else too.
+    /// Returns the source of a ring of geometry `G` whose creator chose no backing allocator. The
+    /// source is `global` without the feature `std`, and for chunks shorter than a span, each of
+    /// which would take a whole span. Otherwise the source is the pages, and `global` allocates
+    /// only the ring's state.
     #[cfg(feature = "alloc")]
-    pub(super) fn unchosen(state: A) -> Self {
+    pub(super) fn without_backing<G: Geometry>(global: A) -> Self {
         #[cfg(feature = "std")]
-        if !weakened!("rings_take_global_chunks") {
-            return Self::Pages(state);
+        if G::SMALL_CHUNK.min(G::MEDIUM_CHUNK) >= SPAN_MIN && !weakened!("rings_take_global_chunks") {
+            return Self::Pages(global);
         }
-        Self::Backing(state)
+        Self::Backing(global)
     }
 
     /// Returns the allocator of the ring's state.
-    pub(super) fn of_state(&self) -> &A {
+    pub(super) fn state_allocator(&self) -> &A {
         match self {
             Self::Backing(state) => state,
             #[cfg(feature = "std")]
@@ -37,7 +42,7 @@ impl<A: Allocator> ChunkSource<A> {
     }
 
     /// Returns the allocator of chunks and large blocks.
-    fn allocator(&self) -> &dyn Allocator {
+    fn chunk_allocator(&self) -> &dyn Allocator {
         match self {
             Self::Backing(backing) => backing,
             #[cfg(feature = "std")]
@@ -49,5 +54,5 @@ impl<A: Allocator> ChunkSource<A> {
 // SAFETY: every method forwards to the allocator of the variant, which never changes. Blocks stay
 // valid as long as those of that allocator. A `ChunkSource` has no clones.
 unsafe impl<A: Allocator> Allocator for ChunkSource<A> {
-    ephemera_prim::__forward_allocator!(|self| *self.allocator(), Allocator);
+    ephemera_prim::__forward_allocator!(|self| *self.chunk_allocator(), Allocator);
 }

@@ -61,11 +61,15 @@ impl UnitHeap {
         let (mut cursor, mut aside) = (self.cursor.get(), 0);
         if let Some(unit) = self.front_aside() {
             cursor = unit.cursor().get();
-            aside = linked(unit.free().get()).count();
+            // SAFETY: H1: the caller owns the heap, and so the front. H3: linked slots are free.
+            aside = unsafe { linked(unit.free().get()) }.count();
         }
         let unused = (self.end_of_front().addr() - cursor.addr()) / self.spec.stride.max(1);
-        let own = linked(self.local.free.get()).count() - self.guests();
-        unused + own + linked(self.first_behind()).count() + aside
+        // SAFETY: H1: the caller owns the heap. H3: linked slots are free.
+        let own = unsafe { linked(self.local.free.get()) }.count() - self.guests();
+        // SAFETY: as above.
+        let behind = unsafe { linked(self.first_behind()) }.count();
+        unused + own + behind + aside
     }
 
     /// Returns the front if it is set aside.
@@ -112,7 +116,8 @@ impl UnitHeap {
     #[cold]
     fn take_front_back(&self, unit: UnitPtr) {
         let aside = unit.free().replace(ptr::null_mut());
-        match linked(self.local.free.get()).last() {
+        // SAFETY: H1: the caller owns the heap. H3: linked slots are free.
+        match unsafe { linked(self.local.free.get()) }.last() {
             Some(_) if weakened!("slots_aside_are_lost") => {}
             // SAFETY: H1: the caller owns the heap. H3: the last linked slot is free, and links to
             // nothing.

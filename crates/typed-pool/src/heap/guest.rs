@@ -204,8 +204,9 @@ impl UnitHeap {
     /// Returns the guest, if there is one. Only the owner may call this.
     pub(crate) fn guest(&self) -> Option<NonNull<u8>> {
         let is_hosting = self.is_hosting() && !weakened!("guests_count_as_live");
-        let mut slots = linked(if is_hosting { self.local.free.get() } else { ptr::null_mut() });
-        slots.find_map(|slot| NonNull::new(slot).filter(|&slot| !self.is_in_front(slot)))
+        let first = if is_hosting { self.local.free.get() } else { ptr::null_mut() };
+        // SAFETY: H1: the caller owns the heap. H3: linked slots are free.
+        unsafe { linked(first) }.find_map(|slot| NonNull::new(slot).filter(|&slot| !self.is_in_front(slot)))
     }
 
     /// Returns the number of guests, 0 or 1. Only the owner may call this.

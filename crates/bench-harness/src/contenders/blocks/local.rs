@@ -46,11 +46,6 @@ macro_rules! local {
 }
 
 local! {
-    /// `RingAlloc` over the pages that `RingAlloc::new` takes its memory from.
-    OurRing<A: Allocator = ring_alloc::pages::Pages> = ring_alloc::RingAlloc<A>, ring_alloc::RingAlloc::new_in, Api02,
-    Info::new("RingAlloc", env!("EPHEMERA_VERSION_RING_ALLOC"), Caps::LOCAL, "one thread")
-}
-local! {
     UpstreamRing<A: Allocator = Global> =
         upstream_ring_alloc::RingAlloc<A>, upstream_ring_alloc::RingAlloc::new_in, Api02,
     Info::new(
@@ -80,6 +75,25 @@ local! {
     /// blocks is live.
     Chunked<A: v04::Allocator = v04::Global> = Arena<A>, Arena::new_in, Api02,
     Info::new("multitude", env!("EPHEMERA_VERSION_MULTITUDE"), Caps::LOCAL, "one thread; frees by the chunk")
+}
+
+/// `RingAlloc` over pages, as `RingAlloc::new` creates it. Its peak is the resident memory of the
+/// process, which includes the cache of freed pages.
+pub(crate) struct OurRing(ring_alloc::RingAlloc);
+
+impl Contender for OurRing {
+    const INFO: Info = Info::new("RingAlloc", env!("EPHEMERA_VERSION_RING_ALLOC"), Caps::LOCAL, "one thread");
+    type Metered = Self;
+    type Backing = System;
+    type Ref<'a> = Api02<&'a ring_alloc::RingAlloc>;
+
+    fn create() -> Self {
+        Self(ring_alloc::RingAlloc::new())
+    }
+
+    fn by_ref(&self) -> Self::Ref<'_> {
+        Api02(&self.0)
+    }
 }
 
 /// bumpalo, which can reuse the last block once that block is freed. It does not accept a backing
