@@ -61,16 +61,16 @@ fn main() {
 
     println!("{MESSAGES} messages of 100 to 355 bytes, sum {sum}");
     println!(
-        "global heap:  {:6} requests of memory, at most {} bytes, {on_heap:?}",
+        "global heap:  {:6} requests for memory, at most {} bytes, {on_heap:?}",
         heap.requests, heap.peak
     );
     let stats = OneRingAlloc.stats();
     println!(
-        "OneRingAlloc: {:6} requests of memory from the heap, and {} bytes in chunks, {on_ring:?}",
+        "OneRingAlloc: {:6} requests for memory from the heap, and {} bytes in chunks, {on_ring:?}",
         ring.requests, stats.bytes_held
     );
     println!(
-        "The ring saved {} requests of memory. {} bytes were live at the end.",
+        "The ring saved {} requests for memory. {} bytes were live at the end.",
         heap.requests - ring.requests,
         stats.bytes_live
     );

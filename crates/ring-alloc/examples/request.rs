@@ -71,10 +71,16 @@ fn main() {
     let on_ring = start.elapsed();
 
     println!("{REQUESTS} requests, {sent} bytes sent");
-    println!("global heap: {:6} requests of memory, at most {} bytes, {on_heap:?}", heap.requests, heap.peak);
-    println!("RingAlloc:   {:6} requests of memory, at most {} bytes, {on_ring:?}", ring.requests, ring.peak);
     println!(
-        "The ring saved {} requests of memory. It used {held} bytes again and again.",
+        "global heap: {:6} requests for memory, at most {} bytes, {on_heap:?}",
+        heap.requests, heap.peak
+    );
+    println!(
+        "RingAlloc:   {:6} requests for memory, at most {} bytes, {on_ring:?}",
+        ring.requests, ring.peak
+    );
+    println!(
+        "The ring saved {} requests for memory. It used {held} bytes again and again.",
         heap.requests - ring.requests
     );
     assert_eq!(sent, same, "both allocators serve the same program");

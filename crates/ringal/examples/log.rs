@@ -75,9 +75,9 @@ fn main() {
     let on_ring = start.elapsed();
 
     println!("{banner}: {bytes} bytes");
-    println!("vectors: {:6} requests of memory, at most {} bytes, {on_heap:?}", heap.requests, heap.peak);
-    println!("ring:    {:6} requests of memory, at most {} bytes, {on_ring:?}", ring.requests, ring.peak);
-    println!("The ring saved {} requests of memory, in a fixed 16 KiB.", heap.requests - ring.requests);
+    println!("vectors: {:6} requests for memory, at most {} bytes, {on_heap:?}", heap.requests, heap.peak);
+    println!("ring:    {:6} requests for memory, at most {} bytes, {on_ring:?}", ring.requests, ring.peak);
+    println!("The ring saved {} requests for memory, in a fixed 16 KiB.", heap.requests - ring.requests);
     assert_eq!(bytes, same, "both ways write the same lines");
     assert_eq!(banner, format!("log of {LINES} lines"), "the long-lived line is intact");
     assert!(heap.requests > 2 * LINES && ring.requests < heap.requests / 10);

@@ -79,8 +79,8 @@ fn main() {
     let on_ring = start.elapsed();
 
     println!("{PACKETS} packets, {bytes} bytes of bodies");
-    println!("vectors: {:6} requests of memory, at most {} bytes, {on_heap:?}", heap.requests, heap.peak);
-    println!("ring:    {:6} requests of memory, at most {} bytes, {on_ring:?}", ring.requests, ring.peak);
+    println!("vectors: {:6} requests for memory, at most {} bytes, {on_heap:?}", heap.requests, heap.peak);
+    println!("ring:    {:6} requests for memory, at most {} bytes, {on_ring:?}", ring.requests, ring.peak);
     println!("The ring saved {} requests and the copies.", heap.requests - ring.requests);
     println!("The ring was full {refused} times, and {high_water} of its bytes were used.");
     assert_eq!(bytes, same, "both ways pass the same bodies");

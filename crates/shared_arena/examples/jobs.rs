@@ -67,10 +67,10 @@ fn main() {
     let on_arena = start.elapsed();
 
     println!("{BURST} jobs at once, then {STEADY} one after the other, of 64 bytes, sum {sum}");
-    println!("Box:      {:6} requests of memory, at most {} bytes, {on_heap:?}", heap.requests, heap.peak);
-    println!("ArenaBox: {:6} requests of memory, at most {} bytes, {on_arena:?}", here.requests, here.peak);
+    println!("Box:      {:6} requests for memory, at most {} bytes, {on_heap:?}", heap.requests, heap.peak);
+    println!("ArenaBox: {:6} requests for memory, at most {} bytes, {on_arena:?}", here.requests, here.peak);
     let held = arena.statistics().bytes_held;
-    println!("The arena saved {} requests of memory.", heap.requests - here.requests);
+    println!("The arena saved {} requests for memory.", heap.requests - here.requests);
     println!("It freed the memory of the burst without a call to `trim`, and now holds {held} bytes.");
     assert_eq!(sum, same, "both ways run the same jobs");
     assert!(heap.requests >= BURST + STEADY && here.requests < heap.requests / 10);

@@ -88,11 +88,11 @@ fn main() {
     let on_arena = start.elapsed();
 
     println!("{LOGINS} logins of {USERS} users on {THREADS} threads, sum {sum}");
-    println!("Arc:      {:6} requests of memory, at most {} bytes, {on_heap:?}", heap.requests, heap.peak);
-    println!("ArenaArc: {:6} requests of memory, at most {} bytes, {on_arena:?}", here.requests, here.peak);
+    println!("Arc:      {:6} requests for memory, at most {} bytes, {on_heap:?}", heap.requests, heap.peak);
+    println!("ArenaArc: {:6} requests for memory, at most {} bytes, {on_arena:?}", here.requests, here.peak);
     let stats = arena.statistics();
     println!("The arena holds {} bytes for {} sessions of 40 bytes.", stats.bytes_held, stats.slots_live);
-    println!("It saved {} requests of memory.", heap.requests - here.requests);
+    println!("It saved {} requests for memory.", heap.requests - here.requests);
     assert_eq!(sum, same, "both tables saw the same sessions");
     assert_eq!(stats.slots_live as u64, USERS, "a replaced session frees its slot");
     assert!(heap.requests as u64 >= LOGINS && here.requests < heap.requests / 10);

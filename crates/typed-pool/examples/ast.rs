@@ -91,10 +91,10 @@ fn main() {
     let in_pool = start.elapsed();
 
     println!("{TEXTS} texts of 199 products, sum {sum}");
-    println!("Box:       {:7} requests of memory, at most {} bytes, {on_heap:?}", heap.requests, heap.peak);
+    println!("Box:       {:7} requests for memory, at most {} bytes, {on_heap:?}", heap.requests, heap.peak);
     let held = PooledBox::<Node<InPool>>::stats().bytes_held;
-    println!("PooledBox: {:7} requests of memory, {held} bytes held, {in_pool:?}", pool.requests);
-    println!("The pool saved {} requests of memory.", heap.requests - pool.requests);
+    println!("PooledBox: {:7} requests for memory, {held} bytes held, {in_pool:?}", pool.requests);
+    println!("The pool saved {} requests for memory.", heap.requests - pool.requests);
     assert_eq!(sum, same, "both trees have the same value");
     assert!(heap.requests >= TEXTS * 3 * 199 && pool.requests < 20, "one text's nodes serve all texts");
 }

@@ -59,11 +59,11 @@ fn main() {
 
     println!("{LINES} lines of 8 words, {count} occurrences left");
     println!(
-        "global heap:     {:6} requests of memory, at most {} bytes, {on_heap:?}",
+        "global heap:     {:6} requests for memory, at most {} bytes, {on_heap:?}",
         heap.requests, heap.peak
     );
-    println!("PooledAllocator: {:6} requests of memory, {held} bytes held, {in_pool:?}", pool.requests);
-    println!("The pool saved {} requests of memory.", heap.requests - pool.requests);
+    println!("PooledAllocator: {:6} requests for memory, {held} bytes held, {in_pool:?}", pool.requests);
+    println!("The pool saved {} requests for memory.", heap.requests - pool.requests);
     println!("{} bytes are live at the end.", PooledAllocator.stats().bytes_live);
     assert_eq!(count, same, "both indexes have the same content");
     assert!(heap.requests > 10_000 && pool.requests < heap.requests / 10);
