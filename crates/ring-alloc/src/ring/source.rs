@@ -19,10 +19,9 @@ pub(super) enum ChunkSource<A> {
 }
 
 impl<A: Allocator> ChunkSource<A> {
-    /// Returns the source of a ring of geometry `G` whose creator chose no backing allocator. The
-    /// source is `global` without the feature `std`, and for chunks shorter than a span, each of
-    /// which would take a whole span. Otherwise the source is the pages, and `global` allocates
-    /// only the ring's state.
+    /// Returns the source of a ring of geometry `G` whose creator chose no backing allocator: the
+    /// pages, while `global` allocates the ring's state. A chunk that is shorter than a span would
+    /// take a whole span. In that case, and without the feature `std`, the source is `global`.
     #[cfg(feature = "alloc")]
     pub(super) fn without_backing<G: Geometry>(global: A) -> Self {
         #[cfg(feature = "std")]
