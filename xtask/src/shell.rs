@@ -217,7 +217,7 @@ impl Cmd {
     }
 
     /// Runs the command and returns its output. A terminal shows the message `doing` while the
-    /// command runs.
+    /// command runs, except within [`keeping`].
     pub(crate) fn quiet(&self, doing: &str) -> Result<Captured> {
         // Steps that run side by side would overwrite each other's spinners.
         let _spinner = (!is_keeping()).then(|| Spinner::start(doing));

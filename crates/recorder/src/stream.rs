@@ -63,9 +63,9 @@ fn fits(at: usize) -> bool {
 #[inline]
 fn exchange(used: &AtomicU32, old: u32, new: u32) -> bool {
     let found: u32;
-    // ORDERING: Release, which every store of this processor is. Pairs with the Acquire of a
-    // process that maps the file during the recording. A later reader, in `open`, finds all stores
-    // of the ended process. Publishes: the event's bytes.
+    // ORDERING: Release, like every store on x86-64. Pairs with the Acquire of a process that maps
+    // the file during the recording. A reader that calls `open` after the recorded process has
+    // ended finds all of its stores. Publishes: the event's bytes.
     // SAFETY: the pointer is valid and aligned, and the instruction accesses nothing else. Every
     // other access to the field is atomic.
     unsafe {
@@ -86,8 +86,8 @@ fn exchange(used: &AtomicU32, old: u32, new: u32) -> bool {
 #[inline]
 fn exchange(used: &AtomicU32, old: u32, new: u32) -> bool {
     // ORDERING: Release. Pairs with the Acquire of a process that maps the file during the
-    // recording. A later reader, in `open`, finds all stores of the ended process. Publishes: the
-    // event's bytes.
+    // recording. A reader that calls `open` after the recorded process has ended finds all of its
+    // stores. Publishes: the event's bytes.
     used.compare_exchange(old, new, Release, Relaxed).is_ok()
 }
 

@@ -106,9 +106,9 @@ pub(crate) fn look(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>) {
     for item in next.into_iter().flatten() {
         // SAFETY: records are never freed (L3).
         let record = unsafe { item.as_ref() };
-        // ORDERING: AcqRel. Pairs with `push_record`. Publishes: that shards pushed or put back
-        // later require another call of `push_record`. This thread sees the shards that were pushed
-        // or put back before each earlier call.
+        // ORDERING: AcqRel. Pairs with `push_record`. Publishes: that the record is no longer in
+        // the bag of records, so a later `push_record` pushes it again. This thread sees the shards
+        // that other threads put into the record's bag before they called `push_record`.
         record.data().in_record_bag.swap(false, Ordering::AcqRel);
         visit(world, record, Visitor::of(record, mine), LOOKS);
         if !record.data().parked.is_empty() {

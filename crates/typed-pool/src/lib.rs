@@ -76,8 +76,8 @@
 //!   the process requests pages after the cache has returned pages to the system. Each thread also
 //!   keeps up to 768 KiB of freed large blocks for itself. Blocks that the thread does not reuse
 //!   move to the cache of the process.
-//! * A thread frees all of its empty units when it ends. The thread that drops the last value in
-//!   any of its other units frees that unit, unless a later thread has taken the unit over.
+//! * When a thread ends, it frees all of its empty units. Its other units stay. The thread that
+//!   drops the last value in such a unit frees the unit, unless a later thread has taken it over.
 //! * [`TypedPool::trim`], [`PooledBox::trim`], [`PooledBox::trim_all`], and the `trim` methods of
 //!   the allocators free empty units on request.
 //! * [`Builder::limit`] and [`PooledBox::set_limit`] bound the bytes held. Before a limit that

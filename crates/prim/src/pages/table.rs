@@ -207,8 +207,9 @@ impl Table {
         self.search(Directory::take_dirty)
     }
 
-    /// Takes a span that `Superblock::take_idle` selects from the next few directories. Returns
-    /// `None` if the search finds none.
+    /// Takes a span that has been cached without use from the next few directories (see
+    /// `Superblock::take_idle`). Returns `None` if the search finds none. `look` is the number of
+    /// the current look.
     pub(super) fn take_idle(&'static self, look: usize) -> Option<Span> {
         self.search(|directory| directory.take_idle(look))
     }

@@ -1,11 +1,11 @@
 //! Writes processor times to the trace, and measures a sample of the calls.
 //!
-//! A thread writes its own processor time and the process's when it begins a packet, when it leases
-//! a stream for more than one call, and when it ends. The thread that calls `exit` also writes the
-//! process's into the header. The recorder also measures one call in 32, on average: the time in
-//! the allocator, and the time that the recorder took to write the event. From these times, a
-//! reader learns the allocator's cost *in this program*, with its caches and page faults, and the
-//! recorder's part of the processor time.
+//! A thread writes its own processor time and that of the process when it begins a packet, when it
+//! leases a stream for more than one call, and when it ends. The thread that calls `exit` also
+//! writes the processor time of the process into the header. The recorder also measures one call in
+//! 32, on average: the time in the allocator, and the time that the recorder took to write the
+//! event. From these times, a reader learns the allocator's cost *in this program*, with its caches
+//! and page faults, and the recorder's part of the processor time.
 
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};

@@ -70,8 +70,9 @@ fn stepwise(handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void), body
     unsafe { asm!("pushfq", "and qword ptr [rsp], -0x101", "popfq") };
 }
 
-/// Runs a handler that allocates and frees whenever it interrupts the recorder's code. The C
-/// library's own `malloc` is not active there.
+/// Allocates and frees blocks while a handler allocates and frees another block at each instruction
+/// of the recorder. The handler may call `malloc`, because a thread at such an instruction is not
+/// inside the C library's `malloc`.
 pub(super) fn allocates() {
     extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
         if in_recorder(context) {

@@ -165,8 +165,8 @@ pub(super) const DIVIDED: usize = 1;
 /// The state of a divided chunk that is on that list.
 pub(super) const LISTED: usize = 2;
 
-/// The third and the fourth line of a chunk's header, which only a divided chunk uses. Threads
-/// other than the owner access only the sum of the cursor and the last field.
+/// The third and fourth cache lines of a chunk's header, which only a divided chunk uses. Threads
+/// other than the owner access only `cursor.taken` and `remote`.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Sections {

@@ -18,9 +18,11 @@ use crate::live::LiveCount;
 
 /// Allocates a block that does not fit into the front. Books remote frees, which may empty the
 /// front. If the block still does not fit, takes an empty chunk, or a hole for a small block, or
-/// requests a chunk from the backing allocator. While small chunks rest (`rest`), first tries to
-/// take or request a chunk for a small block, unless a decision about the rest is due. A chunk that
-/// this first try finds is not divided.
+/// requests a chunk from the backing allocator.
+///
+/// While small chunks rest (`rest`), a small block first gets an empty or new chunk, before remote
+/// frees are booked, unless a decision about the rest is due. This function does not divide such a
+/// chunk.
 #[cold]
 #[inline(never)]
 pub(crate) fn refill<E: RingEnv>(
@@ -148,7 +150,7 @@ pub(super) fn make_room<E: RingEnv>(env: E) {
     env.last_resort();
 }
 
-/// Books the free of a block whose chunk, which is undivided, may run empty. Afterwards, the caller
+/// Books the free of a block in an undivided chunk, which may then be empty. Afterwards, the caller
 /// must not use the chunk: this call may free it, and so may another thread (B4).
 ///
 /// # Safety

@@ -94,7 +94,8 @@ impl<T> GenericBufMut<T> {
         // SAFETY: `len - index` elements move up by one, and `len` is less than `cap`, so they stay
         // in the buffer.
         unsafe { place.copy_to(next, self.len - index) };
-        // SAFETY: any element at `index` has moved up, so this write does not overwrite an element.
+        // SAFETY: `index` is less than `cap` (B1), so `place` has room for an element. Any element
+        // at `index` has moved up, so this write does not overwrite it.
         unsafe { place.write(value) };
         self.len += 1;
         None

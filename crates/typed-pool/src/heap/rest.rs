@@ -1,10 +1,10 @@
 //! Units that rest: a heap waits before it reuses a unit that another thread emptied (see
 //! `ephemera_prim::rest`).
 //!
-//! A heap whose units rest takes all of its empty units before it books remote frees in order to
-//! find a unit, and grows to [`REST`] bytes. At most one heap of a family on each thread does so at
-//! a time: a heap of which other threads have emptied several units lately (see `threads::visit`).
-//! Decision 0026 has the measurements.
+//! While the units of a heap rest, the heap grows to [`REST`] bytes. It also uses all of its empty
+//! units before it books remote frees to find a free slot. At most one heap of a family on each
+//! thread rests at a time: a heap in which other threads have recently emptied several units (see
+//! `threads::visit`). Decision 0026 has the measurements.
 
 use ephemera_prim::rest::REST;
 

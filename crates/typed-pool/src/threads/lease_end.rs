@@ -43,9 +43,10 @@ pub(super) fn leave_scope(lease: Lease<'_, PoolRecord>) {
     }
 }
 
-/// Counts the fronts that this thread leaves in a table as one event in the account. A front may be
-/// empty, so a thread whose request was refused may need it. The end of a scope may set the front
-/// aside, but need not count another event: a search after this event has given up the front.
+/// Counts one event in the account if this thread leaves a front in any heap of a table. The front
+/// may be empty, so a thread whose request was refused must search again. If the end of the scope
+/// later sets a front aside, it need not count another event: a search since this event has already
+/// given up the front, so there is none to set aside.
 #[cold]
 #[inline(never)]
 fn note_fronts(heaps: Heaps<'_>) {
@@ -129,8 +130,8 @@ pub(super) fn end_scope_keeping(record: &Record<PoolRecord>, mut bytes: usize, l
     bytes
 }
 
-/// Returns whether the record's scope has ended, or its family was trimmed, and no thread has
-/// trimmed the record since then.
+/// Returns whether the record's scope has ended, or its family was trimmed, since a thread last
+/// trimmed the record.
 #[inline]
 fn has_ended(data: &PoolRecord) -> bool {
     data.ended.load(Ordering::Relaxed) != 0 && !weakened!("ended_scope_is_not_trimmed")

@@ -52,9 +52,8 @@ fn counted(spec: &WorkloadSpec) -> bool {
     !threads && !spec.is_served() && !spec.reads_host() && !spec.is_alone()
 }
 
-/// Returns the contenders that can run a workload and that `peers` names. If `peers` is empty,
-/// returns the contenders of this workspace, as well as the allocator that does nothing and the
-/// reference for comparison.
+/// Returns those contenders that can run a workload and that `peers` names. An empty `peers` stands
+/// for the contenders of this workspace, the allocator that does nothing, and the reference.
 fn entries(spec: &WorkloadSpec, peers: &[String]) -> Vec<Entry> {
     let by_default = [&OURS[..], &[ALWAYS[VOID], ALWAYS[REFERENCE]]].concat();
     let chosen = |key: &str| match peers {

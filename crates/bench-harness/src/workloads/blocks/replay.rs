@@ -80,8 +80,8 @@ unsafe fn touch<R: RawAlloc>(block: *mut u8, from: u32, size: u32, tag: u8) {
     }
 }
 
-/// In a counted run, reads the touched bytes among the first [`TOUCHED`] bytes, counts each byte
-/// that differs from `tag` as damage, and folds these bytes into `sum`.
+/// In a counted run, reads the touched bytes among the first [`TOUCHED`] bytes and folds them into
+/// `sum`. Counts each byte that differs from `tag` as damage.
 ///
 /// # Safety
 ///
