@@ -111,10 +111,10 @@ pub(crate) unsafe fn free_quickly(block: *mut u8) -> bool {
     is_free && live::leave(block)
 }
 
-/// Handles a request after there was no memory for its block, or for the bit of the block `unnoted`
-/// in the table of live blocks. Frees `unnoted`. If the C library made the request in order to
-/// register the thread's exit guard, returns a block of the reserve, if one is free. Otherwise
-/// returns `None`.
+/// Handles a request that failed because there was no memory. If the block was allocated, but could
+/// not be entered in the table of live blocks, `unnoted` is that block, and this function frees it.
+/// Returns a block of the reserve if one is free and the C library made the request to register the
+/// thread's exit guard. Otherwise returns `None`.
 #[cold]
 fn without_memory(unnoted: Option<NonNull<u8>>, layout: Layout) -> Option<NonNull<u8>> {
     if let Some(block) = unnoted {

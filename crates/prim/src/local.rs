@@ -258,10 +258,10 @@ pub fn bound<S: Tenant>() -> Option<&'static Record<S>> {
 
 /// Returns a record to allocate from, or `None` if there is no memory for one.
 ///
-/// The result is the record that this thread is bound to; the first call binds one. If a call
-/// cannot bind a record, the result is a record leased for this operation. That is so after the
-/// exit guard has run, if the guard does not accept a hook, while this thread registers the
-/// allocator's hook, or while the thread-local is being destroyed.
+/// The result is the record that this thread is bound to; the first call binds one. A call cannot
+/// bind a record after the exit guard has run, if the guard does not accept a hook, while this
+/// thread registers the allocator's hook, or while the thread-local is being destroyed. The result
+/// is then a record leased for this operation.
 #[cold]
 #[must_use]
 pub fn hold<S: Tenant>() -> Option<Held<S>> {

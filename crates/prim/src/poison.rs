@@ -102,13 +102,15 @@ mod marks {
 
     #[inline]
     pub(super) unsafe fn poison(block: NonNull<u8>, bytes: usize) {
-        // SAFETY: the runtime requires mapped memory that it may mark; the caller owns these bytes.
+        // SAFETY: the runtime requires mapped memory. The caller owns these bytes, so they are
+        // mapped, and no other code accesses them.
         unsafe { __asan_poison_memory_region(block.as_ptr().cast(), bytes) }
     }
 
     #[inline]
     pub(super) unsafe fn unpoison(block: NonNull<u8>, bytes: usize) {
-        // SAFETY: the runtime requires mapped memory that it may mark; the caller owns these bytes.
+        // SAFETY: the runtime requires mapped memory. The caller owns these bytes, so they are
+        // mapped, and no other code accesses them.
         unsafe { __asan_unpoison_memory_region(block.as_ptr().cast(), bytes) }
     }
 }

@@ -297,7 +297,7 @@ mod tests {
         assert!(record.is_bound());
         assert!(core::ptr::eq(bound, &raw const record));
         assert!(record.try_lease().is_none());
-        // SAFETY: this thread bound the record above, and does not use it after the drop.
+        // SAFETY: this thread holds the lease by `Lease::bind`, and does not use it after the drop.
         drop(unsafe { record.bound() });
         assert!(record.is_free());
         assert!(!record.is_bound());

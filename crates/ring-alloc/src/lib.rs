@@ -79,13 +79,13 @@
 //!
 //! A chunk belongs to one thread, its owner. If another thread frees the last block of the chunk,
 //! the owner reuses or frees the chunk when it needs a new front, trims or exits. If the owner has
-//! needed no new front for 100 ms, other threads free most such chunks, and return the pages of the
-//! others to the operating system. They do so within a bounded number of their slow paths, remote
-//! frees and clock ticks. The bound grows with the number of chunks that wait. They do so earlier
-//! if, within the 100 ms, they free blocks in more than 4 MiB of the owner's chunks (more after
-//! repeated bursts). The memory therefore leaves the process even if the owner never runs again,
-//! except for one page of each chunk that other threads could not free, the owner's fronts, and the
-//! empty chunks that the owner keeps for reuse.
+//! needed no new front for 100 ms, other threads free most of these waiting chunks, and return the
+//! pages of the others to the operating system. They do so within a bounded number of their slow
+//! paths, remote frees and clock ticks. This bound grows with the number of waiting chunks. They do
+//! so earlier if, within the 100 ms, they free blocks in more than 4 MiB of the owner's chunks
+//! (more after repeated bursts). The memory therefore leaves the process even if the owner never
+//! runs again. The exceptions are the owner's fronts, the empty chunks that the owner keeps for
+//! reuse, and one page of each chunk that other threads could not free.
 //!
 //! If the owner has exited, the thread that frees the last block of a chunk also frees the chunk,
 //! unless a new thread has taken over the chunks of the owner.
@@ -94,8 +94,8 @@
 //! these blocks are never freed. The child uses and frees the chunks of the forking thread as
 //! usual, except for chunks that another thread of the parent was using at the fork. If that thread
 //! was freeing a block of a chunk, or was checking whether it could free the chunk, the child may
-//! keep the chunk. A signal handler must not call an allocator of this crate,
-//! because the signal may have interrupted such a call.
+//! keep the chunk. A signal handler must not call an allocator of this crate, because the signal
+//! may have interrupted such a call.
 //!
 //! # Traits
 //!

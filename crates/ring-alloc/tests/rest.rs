@@ -17,7 +17,7 @@ type Value = Box<[u64; 8], OneRingAlloc>;
 
 /// The size of a chunk in bytes.
 const CHUNK: usize = 32 << 10;
-/// The number of chunks to which a heap grows in order to let them rest.
+/// The number of chunks to which a heap grows so that chunks can rest.
 const RESTING: usize = 64;
 /// The maximum number of chunks of a heap that does not grow and has at most `BATCH` live values.
 const FEW: usize = 12;

@@ -43,8 +43,9 @@ const STATE_BITS: u32 = 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UnitState {
     /// The unit is the front. The heap links the unit's free slots, unless the front is set aside.
-    /// The owner also stores this state in another unit before it uses the slots of that unit, so
-    /// that a thread that claims the slots gives up (`UnitHeap::may_use_slots`).
+    /// The owner also stores this state in any other unit before it uses the slots of that unit. A
+    /// thread that then claims these slots reads this state and gives up
+    /// (`UnitHeap::may_use_slots`).
     Front = 0,
     /// The unit is on the list of full units. It had no free slot when it stopped being the front,
     /// and too few of its slots have been freed since then to queue it.

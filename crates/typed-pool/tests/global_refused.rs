@@ -175,7 +175,8 @@ extern "C" fn before_main() {
 }
 
 #[used]
-// SAFETY: the section has pointers to functions that the C library calls before `main`.
+// SAFETY: the section has pointers to functions that the C library calls before `main`, and
+// `before_main` is such a function.
 #[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".init_array"))]
 #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
 static INIT: extern "C" fn() = before_main;

@@ -63,11 +63,11 @@ pub(super) struct CellFigures {
     /// The ratio of the elapsed time, or `None` if no round has a figure of both contenders.
     pub(super) ratio: Option<Estimate>,
     pub(super) verdict: Option<Verdict>,
-    /// The ratio of the processor time in and outside of the kernel, or `None` if `ratio` is
-    /// `None`.
+    /// The ratio of the processor time, which is the sum of the time in the kernel and the time
+    /// outside of it, or `None` if `ratio` is `None`.
     pub(super) cpu: Option<Estimate>,
-    /// The medians over rounds, in milliseconds, of the elapsed time and of the processor time
-    /// outside of and in the kernel.
+    /// The medians over rounds, in milliseconds: the elapsed time, the processor time outside of
+    /// the kernel, and the processor time in the kernel.
     pub(super) wall_ms: f64,
     pub(super) user_ms: f64,
     pub(super) system_ms: f64,

@@ -76,8 +76,8 @@ fn anchor(id: &str) -> String {
 }
 
 /// Returns the table of the greatest losses to the best general allocator, or a sentence if there
-/// is none. A loss counts only if the intervals do not overlap. Each row also names the fastest of
-/// our types. Of workloads whose ids differ only in the last part, the table has at most one.
+/// is no loss. A loss counts only if the intervals do not overlap. Each row also names the fastest
+/// of our types. Of workloads whose ids differ only in the last part, the table has at most one.
 fn losses(recorded: &RecordedBench) -> Result<String> {
     let mut all: Vec<(f64, &SummaryTable, &SummaryRow, &SummaryRow)> = Vec::new();
     for workload in recorded.workloads.iter().filter(|workload| workload.trusted) {

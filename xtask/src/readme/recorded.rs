@@ -126,7 +126,7 @@ impl RecordedBench {
 }
 
 fn four_digits(figure: f64) -> f64 {
-    // Printing and parsing removes the digits after the fourth.
+    // Printing and parsing the figure rounds it to four significant digits.
     format!("{figure:.3e}").parse().unwrap_or(figure)
 }
 

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use crate::runner::TimedSample;
 use crate::stats::{self, DRAWS, Estimate, estimate};
 
-/// The minimum number of clean rounds of a process that contributes only its clean rounds. At least
-/// a third of its rounds must also be clean. Any other process contributes its contaminated rounds,
-/// too.
+/// The minimum number of clean rounds for a process to contribute only its clean rounds. In
+/// addition, at least a third of the process's rounds must be clean. Otherwise, the process also
+/// contributes its contaminated rounds.
 const FEW: usize = 5;
 
 /// The samples of a round, by contender.
@@ -69,8 +69,8 @@ impl<'a> Rounds<'a> {
         estimate(&values, DRAWS, self.seed).map(|estimate| estimate.map(f64::exp))
     }
 
-    /// Returns the ratio of the net cost of `of` to that of `to`: the costs without that of the
-    /// loop. Returns `None` if there is no round with both of them and the loop, or if the median
+    /// Returns the ratio of the net cost of `of` to that of `to`. A net cost is a cost minus the
+    /// cost of the loop. Returns `None` if no round has `of`, `to` and the loop, or if the median
     /// net cost of `to` in any process is not above zero.
     pub fn net_ratio(&self, of: &str, to: &str) -> Option<Estimate> {
         // Take the medians first, and then their quotient. In a single round, the difference of two

@@ -136,7 +136,7 @@ mod tests {
         static FREED: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// The system's heap, with counters for this test alone.
+    /// The global heap, with counters for this test alone.
     #[derive(Clone, Copy)]
     struct Noted;
 

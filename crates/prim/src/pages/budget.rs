@@ -13,8 +13,8 @@ static CACHED: AtomicUsize = AtomicUsize::new(0);
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
 /// The minimum of the bound on `CACHED`, in bytes.
 static LEAST: AtomicUsize = AtomicUsize::new(CACHE);
-/// The rise of the bound, in bytes. Each byte that the process allocates again after it left the
-/// cache adds one, up to [`learned_max`]. Each byte that [`decayed`] counts subtracts one.
+/// The rise of the bound, in bytes. Each byte that left the cache and was then allocated again
+/// adds one, up to [`learned_max`]. Each byte that [`decayed`] counts subtracts one.
 static LEARNED: AtomicUsize = AtomicUsize::new(0);
 /// Bytes that left the cache or did not fit into it, and that the process has not allocated again.
 static LEFT: AtomicUsize = AtomicUsize::new(0);

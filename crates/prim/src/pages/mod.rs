@@ -22,14 +22,14 @@
 //!
 //! Freed spans and mappings keep their pages, up to a bound: the larger of [`CACHE`] and an eighth
 //! of the bytes in use. If the process allocates bytes again after they left the cache, the bound
-//! rises by the number of these bytes, up to [`CACHE_LEARNED`]. Each purge of a cached span, and
-//! each unmapping of a cached mapping, lowers the rise by the length of the span or mapping. A free
-//! that would exceed the bound purges its own span, or unmaps its own mapping. A freed mapping is
-//! also unmapped if 16 others are cached. While the cache exceeds the bound, each free also purges
-//! or unmaps cached spans or mappings: up to two or, if that is more, one for each 32 KiB by which
-//! this free lowered the bound. After every 64th allocation or free, the process *looks* for unused
-//! memory. The look purges at most one cached span, or unmaps at most one cached mapping, that no
-//! thread took during the last 16 looks.
+//! rises by the number of these bytes, in total by up to [`CACHE_LEARNED`]. Each purge of a cached
+//! span, and each unmapping of a cached mapping, lowers the rise by the length of the span or
+//! mapping. A free that would exceed the bound purges its own span, or unmaps its own mapping. A
+//! freed mapping is also unmapped if 16 others are cached. While the cache exceeds the bound, each
+//! free also purges or unmaps cached spans or mappings: up to two, or one for each 32 KiB by which
+//! this free lowered the bound, whichever is more. After every 64th allocation or free, the process
+//! *looks* for unused memory. The look purges at most one cached span, or unmaps at most one cached
+//! mapping, that no thread took during the last 16 looks.
 //!
 //! A superblock whose last used span is freed stays mapped if at least half of its spans are cached
 //! and the cache is within its bound. The process checks this again after each purge of a span of
@@ -51,7 +51,7 @@
 //! that is resident around used spans. The first superblock of each span length has no huge pages,
 //! so a small process stays small. The first purge in a superblock excludes huge pages for this
 //! superblock until it is unmapped. Without this rule, the kernel may replace the pages around
-//! purged ones by a huge page at any later time, and the purged bytes are resident again.
+//! purged ones by a huge page at any later time, and so make the purged bytes resident again.
 //! [`set_huge_pages`] turns both rules off.
 //!
 //! `superblock` defines the words of a superblock, `directory` a group of 64 superblocks, and

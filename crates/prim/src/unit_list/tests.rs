@@ -75,7 +75,7 @@ fn owner_steps_from_the_newest_unit_to_the_oldest() {
 fn every_unit_but_the_newest_can_be_evicted() {
     let list = UnitList::new();
     let units: Vec<_> = (0..4).map(|number| add(&list, number)).collect();
-    // SAFETY: the owner of the list, this thread, calls no other method.
+    // SAFETY: only this thread uses the list, and it calls no method for the owner before the drop.
     let evictor = unsafe { list.evict() }.expect("no thread walks the list");
     for (which, evicted) in [(1, true), (3, false), (0, true)] {
         // SAFETY: the unit is on the list, to which this thread added it.

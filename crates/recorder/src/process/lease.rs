@@ -3,10 +3,9 @@
 //!
 //! After a thread's last destructor, the recorder has no hook to return a stream, but the thread
 //! may still call `free`: the C library then frees memory of this thread, if it is detached, and of
-//! threads that ended earlier.
-//! If the thread leased a stream for such a call, the stream would never return to the list, so the
-//! thread borrows one instead. A thread also borrows a stream for each of its first calls, because
-//! these calls may already come after its last destructor.
+//! threads that ended earlier. If the thread leased a stream for such a call, the stream would
+//! never return to the list, so the thread borrows one instead. A thread also borrows a stream for
+//! each of its first calls, because these calls may already come after its last destructor.
 
 use core::ffi::c_void;
 use core::ptr::without_provenance;

@@ -65,9 +65,9 @@ impl ChunkPtr {
         }
     }
 
-    /// Counts the bytes between two addresses as freed by the calling thread, which is not the
-    /// owner, if the chunk is divided. The caller must then free the bytes remotely. Until it does,
-    /// the chunk is not empty, so the owner neither divides it again nor resets these counts.
+    /// If the chunk is divided, counts the bytes between two addresses as freed. The calling thread
+    /// is not the owner, and must then free these bytes remotely. Until it does, the chunk is not
+    /// empty, so the owner neither divides the chunk again nor resets these counts.
     #[inline]
     pub(crate) fn count_remotely<G: Geometry>(self, addresses: Range<usize>) {
         // Relaxed: the owner divided the chunk before it allocated the block, and the hand-over of

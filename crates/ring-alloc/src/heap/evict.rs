@@ -30,9 +30,9 @@ impl Evictions {
 
     /// Returns whether the owner kept an empty chunk because of an eviction that has ended.
     ///
-    /// A thread that releases the heap's record calls this after the release and a fence. If the
-    /// eviction has not ended, the thread that evicts sees that the record is free, after a fence
-    /// too, and frees the chunk.
+    /// A thread that releases the heap's record runs a fence after the release, and then calls this
+    /// function. If the eviction has not ended, the evicting thread also runs a fence, then sees
+    /// that the record is free, and frees the chunk.
     pub(crate) fn has_postponed(&self) -> bool {
         let postponed = self.postponed.load(Ordering::Relaxed) && !self.lock.is_locked();
         postponed && !weakened!("postponed_chunks_stay")

@@ -24,8 +24,8 @@ pub(crate) fn allocate<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>
     allocate_other(env, layout)
 }
 
-/// Allocates a block whose layout is not small. This function is not inlined, in order to keep call
-/// sites short.
+/// Allocates a block whose layout is not small. This function is not inlined, to keep call sites
+/// short.
 #[inline(never)]
 fn allocate_other<E: RingEnv>(env: E, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     match ChunkClass::of::<E::Geometry>(layout) {

@@ -14,7 +14,7 @@
 //!
 //! * `fast`: the fast path of every allocation and free.
 //! * `slow`: the slow path, which gets a new front, and keeps or frees empty chunks.
-//! * `front`: the fronts, and their change.
+//! * `front`: the fronts, and the code that replaces them.
 //! * `rest`: chunks that rest before they are reused.
 //! * `holes`: the free sections of chunks that long-lived blocks pin.
 //! * `census`: the decision whether a heap is sparse.
@@ -185,8 +185,8 @@ pub(crate) unsafe trait RingEnv: Copy {
     fn evictions(&self) -> Option<&Evictions> {
         None
     }
-    /// Returns whether the heap may grow in order to let chunks rest (see `rest`). Returns `false`
-    /// under a limit, and in a ring for one thread.
+    /// Returns whether the heap may grow to let chunks rest (see `rest`). Returns `false` under a
+    /// limit, and in a ring for one thread.
     fn may_rest(&self) -> bool;
     /// Counts a slow path of a heap that this thread owns. Some calls also look for idle owners.
     fn visit(&self) {}

@@ -15,10 +15,10 @@ use crate::stats::Stats;
 /// The handle has size zero, so it does not enlarge containers. On the fast path, a thread
 /// allocates from its own chunks, and frees blocks in them, without an atomic read-modify-write. A
 /// remote free usually takes one read-modify-write. The first remote free in a chunk since its
-/// owner last booked remote frees takes at least two and a fence, and may free or purge chunks of
-/// idle threads. If the owner has exited, that free and the free of the chunk's last live block may
-/// also free chunks that the owner left. Blocks may be freed after the allocating thread has
-/// exited, and destructors of thread-locals may allocate and free.
+/// owner last booked remote frees takes at least two read-modify-writes and a fence, and may free
+/// or purge chunks of idle threads. If the owner has exited, that free and the free of the chunk's
+/// last live block may also free chunks that the owner left. Blocks may be freed after the
+/// allocating thread has exited, and destructors of thread-locals may allocate and free.
 ///
 /// Chunks and large blocks come from the operating system's [`pages`](crate::pages), not from the
 /// program's global allocator ([details](crate#where-memory-comes-from)).

@@ -12,7 +12,7 @@ pub(crate) enum Visitor {
     /// The thread that holds the record.
     Holder,
     /// A thread that found the record without a holder, and handles the shards and requests that
-    /// were left for one.
+    /// other threads left for a holder.
     Successor,
     /// A thread that does not hold the record, and looks at the shards that it finds in the bag.
     Passer,

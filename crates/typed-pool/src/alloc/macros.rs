@@ -246,8 +246,8 @@ macro_rules! __family_methods {
         #[allow(dead_code, reason = "a program may use some of the methods only")]
         impl $name {
             /// Publishes the remote frees in this thread's bundle, books the remote frees of the
-            /// thread's own slots, then frees all of its empty units. Also returns to the process
-            /// the freed large blocks that the thread keeps.
+            /// thread's own slots, then frees all of its empty units. Also moves this thread's
+            /// freed large blocks to the cache of the process.
             ///
             /// Without a trim, a thread keeps 128 KiB of empty units of each type or size class,
             /// but at least one unit, and frees other units as they become empty. Each time it

@@ -149,8 +149,8 @@ impl<T: Pooled> PooledBox<T> {
     }
 
     /// Publishes the remote frees that wait in this thread's bundle, books the remote frees of the
-    /// thread's own slots, then frees all empty units of the thread's pool. Also returns to the
-    /// process the freed large blocks that the thread keeps.
+    /// thread's own slots, then frees all empty units of the thread's pool. Also moves this
+    /// thread's freed large blocks to the cache of the process.
     ///
     /// Without a trim, a thread keeps 4 empty units of each type (fewer, but at least one, if a
     /// unit exceeds 32 KiB) and frees others as they become empty. Each time it frees a unit and

@@ -177,7 +177,7 @@ impl UnitHeap {
         }
         let after = first.after().get();
         self.queue.set(after);
-        // SAFETY: H6: the unit is in the queue.
+        // SAFETY: H6: `after` is null, or the next unit in the queue.
         match unsafe { listed(after) } {
             Some(after) => after.before().set(ptr::null_mut()),
             None => self.queue_end.set(ptr::null_mut()),

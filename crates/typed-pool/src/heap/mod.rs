@@ -321,7 +321,7 @@ pub(crate) unsafe trait PoolEnv: Copy {
     fn requests_whole_units(&self) -> bool {
         false
     }
-    /// Returns whether the heap may grow in order to let its units rest.
+    /// Returns whether the heap may grow to let its units rest.
     #[inline]
     fn may_rest(&self) -> bool {
         false

@@ -71,7 +71,7 @@ use crate::threads::ScopeRef;
 ///   ns.
 /// * A scope's heaps have separate units for every size class that the scope uses. While the scope
 ///   is alive, the heaps keep some empty units. A thread that leaves the scope frees the empty
-///   units of each size class with unbooked remote frees.
+///   units of each size class that has unbooked remote frees.
 /// * A scope frees its empty units when it ends. After 256 scopes in a row on a thread's heaps,
 ///   each further scope that does not count leaves up to 2 MiB of empty units for the next scope of
 ///   the thread. One in 16 scopes frees the units that earlier scopes left and that it did not use
@@ -90,8 +90,8 @@ use crate::threads::ScopeRef;
 ///   a thread enters it again from an inner scope.
 /// * The number of sets of heaps in a process is about the largest number of scopes that were alive
 ///   at the same time.
-/// * A counting scope allocates from its own units only, so each block that escapes from it keeps a
-///   unit allocated that no later scope uses.
+/// * A counting scope allocates from its own units only. A block that escapes from the scope
+///   therefore pins a unit that no later scope uses.
 ///
 /// # Limits of this design
 ///

@@ -1,7 +1,8 @@
 //! `Ledger`: the bytes that a scope holds, its limit, and its counts.
 //!
-//! All records of a scope share one ledger. Only slow paths change it: those that request or free
-//! units, and those of large blocks. A counting scope also counts each allocation and each free.
+//! All records of a scope share one ledger. Unless the scope counts, only slow paths change the
+//! ledger: those that request or free units, and those of large blocks. In a counting scope, each
+//! allocation and each free also changes it.
 //!
 //! When a scope ends, its heaps and their ledger serve later scopes, so the scopes of one ledger
 //! are numbered. Each unit and each large block has a *birth*: the number of the scope that it

@@ -22,7 +22,7 @@ const SIZE: usize = if cfg!(miri) { 30_000 } else { 64 };
 const OTHER: usize = if cfg!(miri) { 20_000 } else { 128 };
 /// The size of a unit in bytes.
 const UNIT: usize = if cfg!(miri) { 256 << 10 } else { 32 << 10 };
-/// The number of units that a heap grows to, about 2 MiB, in order to let emptied units rest before
+/// The number of units that a heap grows to, about 2 MiB, so that emptied units can rest before
 /// it reuses them.
 const RESTING: usize = (2 << 20) / UNIT;
 /// The maximum number of units of a heap that does not grow and has at most `BATCH` live values.

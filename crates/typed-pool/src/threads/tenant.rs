@@ -51,8 +51,8 @@ impl Tenant for PoolRecord {
 
 impl Family {
     /// Frees this thread's empty units of the family, and those of the scopes that the thread is
-    /// in. Also publishes the thread's bundle, and returns to the process the spans that the thread
-    /// keeps. For `PooledAllocator`, also frees the units that the thread's ended scopes left.
+    /// in. Also publishes the thread's bundle, and moves the thread's own spans to the cache of the
+    /// process. For `PooledAllocator`, also frees the units that the thread's ended scopes left.
     pub fn trim(&'static self) {
         publish_own();
         if let Some(heaps) = (self.cell)().table() {

@@ -71,9 +71,10 @@ impl Buffer for WrappedSlot {
     }
 }
 
-// SAFETY: the store has room for all buffers that are live at the same time, so buffers that are
-// dropped in the order in which they were taken do not overlap. The other buffers stay on one
-// thread, and `keeps_contents` is off, so no workload depends on their contents.
+// SAFETY: the cursor moves through the store in order, and the store has room for all buffers that
+// are live at the same time. Buffers that are dropped in the order in which they were taken
+// therefore do not overlap. The other buffers stay on one thread, and `keeps_contents` is off, so
+// no workload depends on their contents.
 unsafe impl Source for Nothing {
     const INFO: Info = Info::new(
         "nothing",
