@@ -99,7 +99,7 @@ pub(crate) unsafe fn free_quickly(block: *mut u8) -> bool {
     let Some(block) = NonNull::new(block).filter(|block| live::is_live(*block)) else { return false };
     // SAFETY: the caller passes a live block.
     let Some(unit) = (unsafe { unit_of(block) }) else { return false };
-    // SAFETY: the unit has a live slot, the caller's block.
+    // SAFETY: `unit_of` returned the unit that contains the caller's block, which is a live slot.
     if unsafe { pools::stride_of_slot(block, unit) }.is_none() {
         return false;
     }
@@ -111,10 +111,10 @@ pub(crate) unsafe fn free_quickly(block: *mut u8) -> bool {
     is_free && live::leave(block)
 }
 
-/// Handles a request that failed because there was no memory. If the block was allocated, but could
-/// not be entered in the table of live blocks, `unnoted` is that block, and this function frees it.
-/// Returns a block of the reserve if one is free and the C library made the request to register the
-/// thread's exit guard. Otherwise returns `None`.
+/// Handles a request that failed for lack of memory. If `unnoted` is a block, there was memory for
+/// the block but not for its bit in the table of live blocks, so this function frees the block.
+/// Returns a block of the reserve if one is free and the request comes from the C library while it
+/// registers the thread's exit guard. Otherwise returns `None`.
 #[cold]
 fn without_memory(unnoted: Option<NonNull<u8>>, layout: Layout) -> Option<NonNull<u8>> {
     if let Some(block) = unnoted {
@@ -179,7 +179,7 @@ unsafe fn unit_of(block: NonNull<u8>) -> Option<NonNull<u8>> {
 unsafe fn slot_layout(block: NonNull<u8>) -> Option<Layout> {
     // SAFETY: the caller passes a live block.
     let unit = unsafe { unit_of(block) }?;
-    // SAFETY: the unit has a live slot, the caller's block.
+    // SAFETY: `unit_of` returned the unit that contains the caller's block, which is a live slot.
     let Some(stride) = (unsafe { pools::stride_of_slot(block, unit) }) else { not_a_block() };
     // SAFETY: the alignment is a power of two, and a stride is far below the maximum size of a
     // layout.
@@ -269,7 +269,7 @@ unsafe fn release_other(block: NonNull<u8>) {
     // SAFETY: the caller passes a live block.
     let found = unsafe { find(block) };
     if found.offset != 0 {
-        // SAFETY: the caller passes a live block, which has a header.
+        // SAFETY: the caller passes a live block. It has a header, because its offset is not zero.
         unsafe { page_header::clear(block) };
     }
     if found.layout.align() == reserve::LAYOUT.align() {

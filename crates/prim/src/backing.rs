@@ -22,9 +22,10 @@ use crate::traits::Allocator;
 #[cfg(any(feature = "allocator-api2-04", feature = "nightly", ephemera_std_allocator))]
 macro_rules! hand_on {
     ($newtype:ident by $foreign:path) => {
-        // SAFETY: the wrapped trait has the same contract: blocks stay valid while an equivalent
-        // allocator exists, and every method accepts them. If the wrapped trait does not demand
-        // that clones are equivalent, the `Clone` implementations of the newtype ensure it.
+        // SAFETY: every method forwards to the wrapped trait, whose contract is the same: a block
+        // stays valid while an equivalent allocator exists, and every such allocator can free and
+        // resize the block. If the wrapped trait does not demand that clones are equivalent, the
+        // newtype implements `Clone` only around types whose clones are.
         unsafe impl<A: $foreign> Allocator for $newtype<A> {
             $crate::__forward_allocator!(|self| self.0, $foreign);
         }

@@ -153,8 +153,9 @@ impl<'r, S> Lease<'r, S> {
     ///
     /// Returns when the inboxes are empty, or when another thread holds the lease and drains them
     /// at its own release. The number of rounds is bounded: each further round drains a push that
-    /// another thread made during the previous round. No thread allocates from a record without a
-    /// holder, so there are at most as many rounds as blocks that were live at the call.
+    /// another thread made during the previous round, and each push frees at least one byte of a
+    /// live block. No thread allocates from a record without a holder, so there are at most as many
+    /// rounds as bytes that were live at the call.
     #[inline]
     pub fn release(self, has_mail: impl Fn(&S) -> bool, drain: impl Fn(&'r Record<S>)) {
         let record = self.record;

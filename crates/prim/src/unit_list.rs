@@ -247,9 +247,9 @@ impl<U: Listed> UnitList<U> {
         }
     }
 
-    /// Restores all back links in a walk over the list, and returns the number of units. In a
-    /// forked child, a thread of the parent that evicted units may have removed a unit from the
-    /// links but not from the back links.
+    /// Restores all back links in a walk over the list, and returns the number of units. A forked
+    /// child needs this: if another thread was evicting a unit at the fork, the links may skip the
+    /// unit while a back link still points to it.
     ///
     /// # Safety
     /// The caller owns the list, and no thread evicts units.

@@ -203,17 +203,17 @@ impl Recording {
         place.fetch_max(self.dropped.load(Relaxed).to_le(), Relaxed);
     }
 
-    /// Ends the recording. Writes into the header the reason, and the sequence number from which on
-    /// events may be missing.
+    /// Ends the recording. Writes into the header the reason and the *end of the trace*: the
+    /// sequence number from which on events may be missing.
     ///
-    /// A thread that finds the recording stopped misses a call. The sequence number is read before
+    /// A thread that finds the recording stopped does not record its call. The end is read before
     /// the state changes, so every event that the program orders after that call is beyond the end.
     fn stop(&self, why: Stop) {
         let end = SEQUENCE.load(Relaxed);
         // ORDERING: AcqRel. The Acquire pairs with the Release in `restart`: this thread sees the
-        // child's file. It also pairs with the Release of an earlier `stop`: this thread's
-        // later events are beyond that end. The Release pairs with the Acquire in `record_slow`,
-        // `write`, `claim` and `stop`. Publishes: that the number was read.
+        // child's file. It also pairs with the Release of an earlier `stop`: this thread's later
+        // events are beyond the end that the earlier call read. The Release pairs with the Acquire
+        // in `record_slow`, `write`, `claim` and `stop`. Publishes: the read of `end`.
         if self.state.swap(STOPPED, AcqRel) != RECORDING {
             return;
         }

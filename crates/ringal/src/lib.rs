@@ -43,10 +43,10 @@
 //! * The store has a fixed size. If no run of free regions is long enough, a request returns
 //!   `None`. The `try_` methods return an error that says whether the ring is too small or too
 //!   full. The caller can then fall back to a `Vec`, or wait.
-//! * Each buffer has a guard of 16 bytes, and its size is rounded up to a multiple of 16. Feature
-//!   `checked` raises both to 32 and adds a margin. A long-lived buffer occupies its region and
-//!   splits the free space around it. If a thousand long-lived buffers are scattered over the ring,
-//!   the ring may refuse a request as small as a thousandth of its size. Use another ring or
+//! * Each buffer has a guard of 16 bytes and a size that is rounded up to a multiple of 16. Feature
+//!   `checked` raises both numbers to 32 and adds a margin. A long-lived buffer occupies its region
+//!   and splits the free space around it. If a thousand long-lived buffers are scattered over the
+//!   ring, the ring may refuse a request as small as a thousandth of its size. Use another ring or
 //!   another allocator for long-lived buffers.
 //! * If buffers are freed in bursts, for example by another thread that frees batches, the ring
 //!   cycles through up to about 4 MiB of its store. The cache lines of a freed buffer then leave

@@ -122,8 +122,9 @@ impl Count {
     /// Counts a strong handle, made from a weak one, and returns `true`. Returns `false` without
     /// counting the handle if the value was dropped or moved out.
     ///
-    /// The exchange can be relaxed. A thread that has a weak handle has seen the initialised value.
-    /// While a weak handle exists, `get_mut` and `make_mut` never give mutable access to the value.
+    /// The exchange can be relaxed, because it need not make any write visible. The thread has seen
+    /// the initialised value, since it has a weak handle. No later write can exist: while a weak
+    /// handle exists, `get_mut` and `make_mut` never give mutable access to the value.
     pub(crate) fn upgrade(&self) -> bool {
         let more = |word| {
             check(strong_in(word));

@@ -165,7 +165,8 @@ pub(crate) unsafe fn shrink(
 /// If `record` is `Some`, the caller holds that record.
 unsafe fn trim_shards(world: &ArenaWorld, store: &ArenaStore, record: Option<&Record<ArenaRecord>>) -> usize {
     let trim = |shard| {
-        // SAFETY: the caller holds the record, or this thread has its lease (O1).
+        // SAFETY: `shard` belongs to `record`, which the caller holds, or to a record whose lease
+        // this thread has by `with_lease` (O1).
         let owner = unsafe { ShardOwner::new(store, shard) };
         owner.trim(Fate::Release).unwrap_or(0)
     };

@@ -339,6 +339,7 @@ pub(crate) unsafe fn count_of<'a, T>(place: NonNull<T>) -> &'a Count {
     let (group, position) = locate(place);
     // SAFETY: `make_counts` made the page's array before the handle was made.
     let count: *const Count = unsafe { group.count(&Of::<T>::GEOMETRY, position.page, position.slot) };
-    // SAFETY: the counts live while a slot of the group is in use.
+    // SAFETY: the counts live while a slot of the group is in use. The caller's handle keeps this
+    // slot in use, and the caller does not use the result after the handle is gone.
     unsafe { &*count }
 }

@@ -12,7 +12,7 @@ use std::alloc::Allocator;
 
 use typed_pool::{PooledAllocator, pooled_allocator};
 
-/// A type as in a crate that knows only the standard trait.
+/// Stands for a container of another crate that knows only the standard trait.
 struct Tree<A: Allocator + Clone> {
     nodes: Vec<Node<A>, A>,
     alloc: A,

@@ -111,7 +111,8 @@ fn is_for_this_process_alone(signal: c_int, pid: u32) -> bool {
         libc::SIGALRM => true,
         // When a terminal is closed, only the leader of its session gets the signal.
         libc::SIGHUP if session.cast_unsigned() == std::process::id() => true,
-        // A terminal sends its signals to one process group.
+        // A terminal sends its other signals to one process group. The child therefore got this
+        // signal too if it is in the tool's group.
         _ => group(pid.cast_signed()) != group(0),
     }
 }

@@ -10,10 +10,10 @@ use crate::gate::Pass;
 use crate::pages;
 use crate::sync::{Ordering, fence};
 
-/// The number of looks at a heap, by threads that found the owner idle by bytes, after which the
-/// next such look first puts the seen units back into the inbox. Missed looks count too, unless the
-/// seen units are already due to be put back. Looks that did not examine the whole inbox do not
-/// count.
+/// After this number of looks by bytes at a heap, the next one first puts the seen units back into
+/// the inbox. A look is *by bytes* if the looking thread found the owner idle by bytes. Missed
+/// looks count too, unless the seen units are already due to be put back. Looks that did not
+/// examine the whole inbox do not count.
 const SEEN_EVERY: usize = if cfg!(miri) { 2 } else { 16 };
 
 /// The largest number of further rounds in which a look at a heap does the work of missed looks.

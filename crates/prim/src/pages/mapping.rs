@@ -8,8 +8,8 @@
 //!
 //! Slots keep a few freed mappings. A thread claims a slot with a compare-exchange, and skips a
 //! slot that another thread has claimed. If the operating system refuses to unmap a mapping, the
-//! thread purges the mapping and puts it into a slot. A mapping that was purged there does not
-//! count as cached.
+//! thread purges the mapping and puts it into a slot. A mapping in a slot does not count as cached
+//! once it is purged.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};

@@ -133,8 +133,8 @@ pub(super) fn prepare(path: &[u8], most: usize, origin: Origin) -> Result<(), St
     let opened = if made == 0 {
         KEY.store(key, Relaxed);
         LIMIT.store(most, Relaxed);
-        // SAFETY: the key was created above. No thread has a value for it, because `PROCESS` is not
-        // published.
+        // SAFETY: the key was created above. No thread has a value for it, because threads find the
+        // recording only through `PROCESS`, which is not published yet.
         known.open(origin, most).inspect_err(|_| unsafe { _ = libc::pthread_key_delete(key) })
     } else {
         Err(StartError::System { call: "pthread_key_create", errno: made })

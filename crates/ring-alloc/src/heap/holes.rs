@@ -156,8 +156,8 @@ fn take_listed<E: RingEnv>(env: E) -> Option<ChunkPtr> {
 }
 
 /// Leaves the hole of the front, if the front is in one. Then moves the second cursor of `chunk` to
-/// the start of `hole`, and makes it the front. Returns `false` if the chunk has remote frees that
-/// are not booked. The full chunk then is the front.
+/// the start of `hole`, and makes `chunk` the front. If `chunk` has unbooked remote frees, leaves
+/// the hole again, makes the full chunk the front, and returns `false`.
 fn enter<E: RingEnv>(env: E, chunk: ChunkPtr, hole: Range<usize>) -> bool {
     if let Some(last) = env.heap().divided_front() {
         leave(env, last);

@@ -23,8 +23,8 @@ impl Chain {
         if longer != len {
             // SAFETY: the region has grown to `longer` bytes, so this address is in the region.
             let fresh = unsafe { guard.payload().add(len - GRANULE) };
-            // SAFETY: these bytes were just merged into the open region, which only the ring
-            // accesses, and do not hold data (C2).
+            // SAFETY: these bytes hold no data. They were just merged into the open region, which
+            // only the ring accesses (C2).
             unsafe { unpoison(fresh, longer - len) };
         }
         longer

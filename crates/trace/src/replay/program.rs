@@ -115,8 +115,8 @@ fn align(asked: u8, size: u32) -> u8 {
 }
 
 impl ReplayProgram {
-    /// Creates a program from a short trace. All operations stay in memory, which takes some 20
-    /// bytes for each. [`beside`](Self::beside) suits a trace of any length.
+    /// Creates a program from a short trace. All operations stay in memory, and each takes about 20
+    /// bytes. Use [`beside`](Self::beside) for a trace of any length.
     ///
     /// # Errors
     ///

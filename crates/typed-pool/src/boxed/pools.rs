@@ -189,8 +189,8 @@ pub mod typed {
         }
     }
 
-    /// Removes the value of a box, of this layout, from the family's account if the value is a
-    /// large block.
+    /// Removes the value of a box from the family's account if the value is a large block. `layout`
+    /// is the layout of the value.
     ///
     /// # Safety
     /// The value is that of a box of this pool, and this function is called once for the box.

@@ -182,8 +182,8 @@ impl<T, A: Allocator> TypedPool<T, A> {
     /// Frees a raw slot without dropping a value in it.
     ///
     /// # Safety
-    /// `slot` came from [`allocate`](TypedPool::allocate) of this pool, or from
-    /// [`TypedBox::into_raw`] of one of its handles, and has not been freed since.
+    /// `slot` is a live slot of this pool: it came from [`allocate`](TypedPool::allocate) or, for a
+    /// handle of this pool, from [`TypedBox::into_raw`]. It has not been freed since.
     #[inline]
     pub unsafe fn deallocate(&self, slot: NonNull<T>) {
         if Self::SPEC.is_none() {

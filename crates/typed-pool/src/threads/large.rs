@@ -211,7 +211,8 @@ pub(crate) unsafe fn shrink_large(
     block: NonNull<u8>,
     layouts: (Layout, Layout),
 ) -> Result<NonNull<u8>, AllocError> {
-    // Take the note of the old address first, as in `grow_large`.
+    // Take the note of the old address first, because after the block has moved, another thread may
+    // have a block at that address.
     // SAFETY: the caller owns the block, which came from pages and is not of size zero.
     let charge = unsafe { Charge::take(block, layouts.0) };
     // SAFETY: this function's contract includes that of `large::shrink`, and `Charge::take` removed

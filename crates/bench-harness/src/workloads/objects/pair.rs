@@ -14,7 +14,7 @@ const BETWEEN_RESETS: u64 = 256;
 fn pair<T: Object, P: RawPool<T>>(pool: &P, ops: u64) -> u64 {
     let mut sum = 0;
     for i in 0..ops {
-        // SAFETY: the object is dropped below.
+        // SAFETY: `take` below consumes the handle before the pool is reset or dropped.
         let handle = unsafe { pool.put(T::new(i)) };
         // SAFETY: this pool made the object with this tag above, and it is live.
         unsafe { verify::<T, P>(pool, &handle, i, &mut sum) };
