@@ -29,7 +29,7 @@ const FIRST_OF_MIRI: usize = 4;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  cargo xtask ci                         runs everything, in about 25 minutes on two cores
+  cargo xtask ci                         runs everything, in 25 to 28 minutes on two cores
   cargo xtask ci --list                  lists the steps
   cargo xtask ci --only tidy,fmt,clippy  runs some steps
   cargo xtask ci --only matrix           runs a group of steps
