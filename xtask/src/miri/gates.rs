@@ -114,6 +114,7 @@ pub(super) const GATES: [MiriGate; 6] = [
             "threads::guest_tests",
             "threads::rest_tests",
             "threads::scope_tests",
+            "threads::selection_tests",
         ],
         ..MiriGate::WHOLE
     },
