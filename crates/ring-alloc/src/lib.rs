@@ -8,7 +8,7 @@
 //!
 //! | type | use | blocks may be freed |
 //! |---|---|---|
-//! | [`RingAlloc`] | one thread, over pages or any backing allocator | by any handle to the same ring |
+//! | [`RingAlloc`] | one thread, over pages or another allocator | by any handle to the same ring |
 //! | [`OneRingAlloc`] | all threads, zero-sized, over pages | by any thread, at any time |
 //!
 //! # Examples

@@ -16,6 +16,10 @@ use allocator_api2::vec::Vec;
 use ephemera_prim::pages;
 use ephemera_testkit::backing::CountingGlobal;
 use ring_alloc::{OneRingAlloc, RingAlloc};
+use tiny::Tiny;
+
+#[path = "support/tiny.rs"]
+mod tiny;
 
 /// The global allocator, which counts its memory. It counts blocks that are aligned to at least 32
 /// KiB, such as chunks, separately.
@@ -73,6 +77,10 @@ fn threads_and_rings_leave_no_chunk() {
         }
     });
     assert_eq!(pages::usage().bytes_live, before);
+    let little = RingAlloc::builder().geometry::<Tiny>().build();
+    let block = Box::new_in([7_u8; 32], little.clone());
+    assert_eq!((little.stats().small.chunks, pages::usage().bytes_live), (1, before));
+    drop(block);
     for over_global in [RingAlloc::new_in(Global), RingAlloc::default()] {
         use_and_drop(over_global, |_| {
             assert!(GLOBAL.aligned().blocks > 0);

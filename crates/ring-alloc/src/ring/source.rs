@@ -1,7 +1,7 @@
 //! Defines the source of a ring's chunks and large blocks.
 
 use allocator_api2::alloc::Allocator;
-#[cfg(feature = "std")]
+#[cfg(feature = "alloc")]
 use ephemera_prim::pages::{Pages, SPAN_MIN};
 
 #[cfg(feature = "alloc")]
@@ -14,7 +14,7 @@ pub(super) enum ChunkSource<A> {
     Backing(A),
     /// The operating system's pages, if the creator of the ring chose no backing allocator. The
     /// value in this variant allocates the ring's state.
-    #[cfg(feature = "std")]
+    #[cfg(feature = "alloc")]
     Pages(A),
 }
 
@@ -24,18 +24,20 @@ impl<A: Allocator> ChunkSource<A> {
     /// take a whole span. In that case, and without the feature `std`, the source is `global`.
     #[cfg(feature = "alloc")]
     pub(super) fn without_backing<G: Geometry>(global: A) -> Self {
-        #[cfg(feature = "std")]
-        if G::SMALL_CHUNK.min(G::MEDIUM_CHUNK) >= SPAN_MIN && !weakened!("rings_take_global_chunks") {
-            return Self::Pages(global);
+        let fill_spans =
+            G::SMALL_CHUNK.min(G::MEDIUM_CHUNK) >= SPAN_MIN || weakened!("short_chunks_take_spans");
+        if cfg!(feature = "std") && fill_spans && !weakened!("rings_take_global_chunks") {
+            Self::Pages(global)
+        } else {
+            Self::Backing(global)
         }
-        Self::Backing(global)
     }
 
     /// Returns the allocator of the ring's state.
     pub(super) fn state_allocator(&self) -> &A {
         match self {
             Self::Backing(state) => state,
-            #[cfg(feature = "std")]
+            #[cfg(feature = "alloc")]
             Self::Pages(state) => state,
         }
     }
@@ -44,7 +46,7 @@ impl<A: Allocator> ChunkSource<A> {
     fn chunk_allocator(&self) -> &dyn Allocator {
         match self {
             Self::Backing(backing) => backing,
-            #[cfg(feature = "std")]
+            #[cfg(feature = "alloc")]
             Self::Pages(_) => &Pages,
         }
     }
