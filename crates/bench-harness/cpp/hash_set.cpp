@@ -35,8 +35,8 @@ struct Heap {
     bool operator!=(const Heap<U>&) const noexcept { return false; }
 };
 
-// A pool for one type and one thread: chunks of 64 slots. It hands out the slot that was freed
-// last. The end of the thread frees the chunks.
+// A pool for one type and one thread: chunks of 64 slots. It hands out the most recently freed slot
+// first. Thread exit frees the chunks.
 template <class T>
 class Slots {
     union Slot {

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use crate::blocks::Contender;
 use crate::card::Info;
 
-/// The most that a workload holds at once, as a user would know it in advance.
-/// [`store`](Self::store) derives the size of a bounded source from it.
+/// The largest amounts that a workload holds at once. A user would know them in advance.
+/// [`store`](Self::store) derives the size of a bounded source from them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demand {
     /// The size of the largest buffer, in bytes.
@@ -147,7 +147,7 @@ pub(crate) unsafe trait Source: Sized + 'static {
     unsafe fn filled<const PIECES: usize>(&mut self, pieces: [&[u8]; PIECES]) -> OrHeap<Self::Buf> {
         let length = pieces.iter().map(|piece| piece.len()).sum();
         // SAFETY: the caller upholds the callee's contract.
-        let Some(mut buffer) = (unsafe { self.take(length) }) else { return OrHeap::gone_to(&pieces) };
+        let Some(mut buffer) = (unsafe { self.take(length) }) else { return OrHeap::on_heap(&pieces) };
         for piece in pieces {
             buffer.write(piece);
         }
@@ -165,7 +165,7 @@ pub(crate) unsafe trait Source: Sized + 'static {
     unsafe fn grown(&mut self, bytes: &[u8], chunk: usize) -> OrHeap<Self::Buf> {
         // SAFETY: the caller upholds the callee's contract.
         let grown = unsafe { self.raw_grown(chunk, bytes.chunks(chunk)) };
-        grown.map_or_else(|| OrHeap::gone_to(&[bytes]), OrHeap::Own)
+        grown.map_or_else(|| OrHeap::on_heap(&[bytes]), OrHeap::Own)
     }
 }
 
@@ -202,7 +202,7 @@ pub(crate) enum OrHeap<B> {
 impl<B> OrHeap<B> {
     #[cold]
     #[inline(never)]
-    fn gone_to(pieces: &[&[u8]]) -> Self {
+    fn on_heap(pieces: &[&[u8]]) -> Self {
         let mut buffer = heap(pieces.iter().map(|piece| piece.len()).sum());
         pieces.iter().for_each(|piece| buffer.extend_from_slice(piece));
         Self::Heap(buffer)

@@ -22,7 +22,7 @@ pub fn field(threaded: bool, peers: &[String]) -> Field {
         }
         let spoils = threaded && entry.key == SPOILS && peers.is_empty();
         let why = spoils
-            .then_some("may crash where threads end; name it in --peers")
+            .then_some("may crash at thread exit; name it in --peers to include it")
             .or_else(|| played::why_not(&entry.info.caps, threaded));
         match (entry.replay, why) {
             (Some(build), None) => {

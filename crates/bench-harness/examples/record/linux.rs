@@ -87,8 +87,8 @@ fn begin(out: &Path) -> io::Result<PathBuf> {
 
 /// Copies the calls of the trace `from` to the trace `out`, with `what` as its command line. Leaves
 /// out calls for blocks that were allocated before the recording. Replaces the addresses with small
-/// numbers, and reuses freed numbers first. Makes the sequence numbers consecutive, all times 0,
-/// and all calls those of thread 1.
+/// numbers, and reuses freed numbers first. Makes the sequence numbers consecutive, sets all times
+/// to 0, and assigns all calls to thread 1.
 fn thin(from: &Path, out: &Path, what: &str) -> Result<(), Box<dyn Error>> {
     let trace = Trace::open(from)?;
     let mut book = Book::new();

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use crate::runner::TimedSample;
 use crate::stats::{self, DRAWS, Estimate, estimate};
 
-/// The minimum number of clean rounds for a process to contribute only its clean rounds. In
-/// addition, at least a third of the process's rounds must be clean. Otherwise, the process also
-/// contributes its contaminated rounds.
+/// A process with at least this number of clean rounds contributes only its clean rounds, provided
+/// that they are at least a third of its rounds. Any other process also contributes its
+/// contaminated rounds.
 const FEW: usize = 5;
 
 /// The samples of a round, by contender.

@@ -174,7 +174,7 @@ pub struct AloneRun {
 }
 
 impl AloneRun {
-    /// Returns the resident bytes at `seconds` after the burst, minus those before the first
+    /// Returns the resident bytes `seconds` after the burst, minus those before the first
     /// allocation. Returns `None` if the process did not read them at that moment.
     pub fn taken_at(&self, seconds: f64) -> Option<u64> {
         self.figures.held.iter().find(|held| (held.at - seconds).abs() < 1e-9).map(|held| held.taken)

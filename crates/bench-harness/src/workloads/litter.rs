@@ -21,7 +21,7 @@ use crate::workloads::draws::{SplitMix64, stream};
 
 /// The number of blocks that littering allocates for each block that the workload holds.
 const MULTIPLIER: usize = 5;
-/// The number of allocated blocks per block that remains as litter.
+/// One allocated block in this number remains as litter.
 const ONE_IN: usize = 2;
 
 thread_local! {

@@ -47,7 +47,8 @@ pub(crate) struct RunnerArguments {
     /// Run only workloads whose name matches this regular expression
     #[arg(long, value_name = "RE")]
     pub(crate) filter: Option<Regex>,
-    /// Run only these contenders, the reference and the loop; with --icount, only these contenders
+    /// Run only these contenders, the reference and the allocator that does nothing; with --icount,
+    /// only these contenders
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) peers: Vec<String>,
     /// The directory of the report
@@ -95,7 +96,7 @@ impl RunnerArguments {
         };
         let specs: Vec<WorkloadSpec> = catalogue().into_iter().filter(wanted).collect();
         if specs.is_empty() {
-            return Err("no workload has such a name; `--list` shows all".into());
+            return Err("`--filter` matches no workload; `--list` shows all".into());
         }
         Ok(specs)
     }

@@ -217,7 +217,7 @@ mod tests {
     use bench_harness::workloads::catalogue;
 
     #[test]
-    fn the_sum_of_a_file_is_found() {
+    fn the_total_of_a_callgrind_file_is_found() {
         assert_eq!(totals("events: Ir\nfn=x\n0 5\n\ntotals: 316033\n"), Some(316_033));
         assert_eq!(totals("events: Ir\nsummary: 7\n"), None);
     }

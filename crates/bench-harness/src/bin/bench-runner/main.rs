@@ -225,7 +225,7 @@ fn advance(bar: &ProgressBar, step: &str) {
 
 /// Creates the progress bar of a run, which shows the share of the work that is done.
 fn run_bar() -> ProgressBar {
-    progress_bar(1000, "{bar:30}  {elapsed} gone, {msg}")
+    progress_bar(1000, "{bar:30}  {elapsed} elapsed, {msg}")
 }
 
 /// Shows the progress of a run in the bar, or prints a line for the step if there is no terminal.

@@ -1,5 +1,5 @@
 //! Allocators for one thread: rings, multitude, and bump arenas, which free all their blocks at
-//! once in a reset. Most of them accept a backing allocator. In the memory pass, they run over a
+//! once in a reset. Most of them accept a backing allocator. In the memory pass, these run over a
 //! backing allocator that counts the bytes they hold.
 
 use allocator_api2::alloc::{Allocator, Global};

@@ -30,7 +30,7 @@ const DRIFTS: f64 = 2.0;
 const GARBAGE: usize = 40;
 /// The number of short-lived blocks in a heavy request.
 const HEAVY: usize = 16 * GARBAGE;
-/// The average number of requests per heavy request.
+/// On average, one request in this number is heavy.
 const HEAVY_ONE_IN: u64 = 64;
 /// The number of entries that a request replaces.
 const REPLACED: usize = 2;

@@ -21,7 +21,7 @@ use crate::workloads::{Cell, Context, Load, load, mix};
 const STEPS: usize = 25;
 /// The mean number of blocks that a step allocates.
 const BLOCKS: f64 = 200.0;
-/// The average number of blocks per block that outlives its frame.
+/// On average, one block in this number outlives its frame.
 const KEPT_ONE_IN: u64 = 20;
 /// The number of turns. Frame `n` has the turn `n % TURNS`. A block is freed before its turn comes
 /// again.

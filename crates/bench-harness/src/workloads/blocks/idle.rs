@@ -3,7 +3,7 @@
 //!
 //! The thread of the cell allocates the burst. Either this thread or a second one frees it. The
 //! second thread starts before the first reading of memory and lives until the last, so no
-//! allocator can rely on the end of a thread.
+//! allocator can rely on thread exit.
 
 use core::ptr::null_mut;
 use core::time::Duration;
@@ -25,7 +25,7 @@ const SIZES: (u16, u16) = (16, 1024);
 pub(crate) const MEAN: u16 = (SIZES.0 + SIZES.1) / 2;
 /// The number of sizes in the table. It is not a multiple of the distance between survivors.
 const TABLE: usize = 8000;
-/// The number of blocks per survivor. There is about one survivor in each 64 KiB.
+/// One block in this number survives, which is about one in each 64 KiB.
 const ONE_IN: usize = 127;
 /// The number of blocks that a working thread allocates and frees each millisecond.
 const LITTLE: usize = 16;

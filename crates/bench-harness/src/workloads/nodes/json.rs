@@ -33,13 +33,13 @@ impl<F: NodeFamily> NodeStorage<F> {
             JsonNode::List(items) => {
                 for item in items {
                     // SAFETY: the caller upholds the callee's contract.
-                    unsafe { self.give_back(item) };
+                    unsafe { self.free_node(item) };
                 }
             }
             JsonNode::Map(members) => {
                 for member in members {
                     // SAFETY: the caller upholds the callee's contract.
-                    unsafe { self.give_back(member.value) };
+                    unsafe { self.free_node(member.value) };
                 }
             }
         }
@@ -50,7 +50,7 @@ impl<F: NodeFamily> NodeStorage<F> {
     /// # Safety
     ///
     /// The nodes must be from this pool.
-    unsafe fn give_back(&self, mut boxed: F::Box<JsonNode<Self>>) {
+    unsafe fn free_node(&self, mut boxed: F::Box<JsonNode<Self>>) {
         let node = mem::replace(&mut *boxed, JsonNode::Null);
         // SAFETY: the caller upholds the callee's contract.
         unsafe { self.release(node) };

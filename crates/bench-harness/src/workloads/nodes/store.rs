@@ -107,7 +107,7 @@ impl<F: NodeFamily> Treap<F> {
         let mut node = link.take()?;
         *link = merge::<F>(node.left.take(), node.right.take());
         // SAFETY: the entry is from this store, and the line above removed it from the tree.
-        unsafe { self.give_back(node) }
+        unsafe { self.free_entry(node) }
     }
 
     /// Frees an entry that has no children, and the node of its value. Returns the value.
@@ -115,7 +115,7 @@ impl<F: NodeFamily> Treap<F> {
     /// # Safety
     ///
     /// The entry must be from this store and no longer in the tree.
-    unsafe fn give_back(&self, mut node: F::Box<TreapEntry<F>>) -> Option<TreapValue> {
+    unsafe fn free_entry(&self, mut node: F::Box<TreapEntry<F>>) -> Option<TreapValue> {
         let value = node.value.take();
         // SAFETY: the caller passes an entry of this store, so it is from this pool.
         unsafe { self.entries.take(node) };
@@ -131,7 +131,7 @@ impl<F: NodeFamily> Treap<F> {
         self.clear(node.left.take());
         self.clear(node.right.take());
         // SAFETY: the entry is from this store, and the caller has taken the tree out of the store.
-        let _ = unsafe { self.give_back(node) };
+        let _ = unsafe { self.free_entry(node) };
     }
 }
 

@@ -13,7 +13,7 @@ use crate::workloads::draws::stream;
 
 /// The largest number of accesses. Later words of the corpus are left out.
 const ACCESSES: usize = 20_000;
-/// The average number of accesses per access that puts a value.
+/// On average, one access in this number puts a value.
 const PUT_ONE_IN: u64 = 10;
 
 /// An identifier, ordered by its first eight bytes, then by its number.
