@@ -67,7 +67,7 @@ fn read<T>(
     let of_trace = |error| format!("{}: {error}", path.display());
     let trace = Trace::open(path).map_err(of_trace)?;
     let message = format!("reading {} of trace", units::bytes(trace.bytes));
-    let bar = progress_bar(0, "{spinner} {elapsed} gone  {msg}").with_message(message);
+    let bar = progress_bar(0, "{spinner} {elapsed} elapsed  {msg}").with_message(message);
     bar.enable_steady_tick(Duration::from_millis(100));
     let figures = pass(&trace, &bar);
     bar.finish_and_clear();

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use ephemera_recorder::format::MAGIC;
 use tempfile::{Builder, NamedTempFile};
 
-/// Prints text on the standard output. A closed pipe is not an error, because the reader needs no
+/// Prints text to the standard output. A closed pipe is not an error, because the reader needs no
 /// more text.
 ///
 /// # Errors
@@ -23,7 +23,7 @@ pub fn print(text: &str) -> io::Result<()> {
     }
 }
 
-/// Prints a line on the standard error.
+/// Prints a line to the standard error.
 pub fn note(line: &str) {
     // Best effort: there is no other place for the line.
     let _ = writeln!(io::stderr(), "{line}");
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_cannot_be_written_is_named() {
+    fn a_path_that_cannot_be_written_is_named() {
         for path in ["/no/such/place", "/"] {
             for error in [check(Path::new(path)), replace(Path::new(path), "text")] {
                 let said = error.expect_err("the path cannot be written").to_string();

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn large_blocks_go_straight_through() {
+    fn a_freed_large_block_no_longer_counts() {
         let mut rings = RingModel::default();
         rings.born(0, 1, 1 << 20, 16);
         rings.gone(0);

@@ -298,7 +298,7 @@ fn a_replay_without_rounds_is_an_error() {
 /// `u32::MAX` rounds and the warm-up are more than a `u32` can count.
 #[test]
 #[should_panic(expected = "round 2 has ended")]
-fn the_largest_number_of_rounds_is_not_taken_for_none() {
+fn the_largest_number_of_rounds_does_not_overflow() {
     let program = stacks(10, 1, 48).program();
     let reference = Candidate::new::<std::alloc::System>(REFERENCE, "");
     let figures = time(&program, &[reference], u32::MAX, 1, |round| assert!(round < 2, "round 2 has ended"));
@@ -306,7 +306,7 @@ fn the_largest_number_of_rounds_is_not_taken_for_none() {
 }
 
 #[test]
-fn sums_that_exceed_the_largest_number_stay_there() {
+fn sums_saturate_at_the_largest_number() {
     let mut script = Script::new();
     let size = (1 << 56) - 1;
     (0..300).for_each(|i| script.alloc(1, i, size));

@@ -151,7 +151,7 @@ fn the_largest_measured_saving_wins() {
     assert!(text::headline(&advice).contains("measured"), "{}", text::headline(&advice));
     assert!(advice.reasons.iter().any(|why| why.contains("snmalloc")), "{:?}", advice.reasons);
     let saved = offer(&advice, "typed-pool").saving / advice.share.known().expect("the trace has times").mid;
-    assert!((saved - 0.6).abs() < 1e-9, "{saved}: what was measured, of all that the allocator takes");
+    assert!((saved - 0.6).abs() < 1e-9, "{saved}: the measured ratio applies to the allocator's whole share");
 
     // A measured loss beats an assumed saving.
     let advice = advise(&[("one-ring", 1.2), ("pooled-allocator", 1.0)]);
