@@ -206,7 +206,8 @@ impl Stream {
     ///
     /// If a signal handler has forked in the middle of this event, the child still shares the
     /// packet. The child may return from the handler after the parent has written further events.
-    /// It then finds another `used` than the one before this event, and leaves it alone.
+    /// The child then finds that `used` differs from its value before this event, and does not
+    /// change it.
     #[inline]
     fn append(&self, thread: usize, packet: *mut u8, at: usize, bytes: &[u8]) {
         // SAFETY: `at` lies within the packet (I2).

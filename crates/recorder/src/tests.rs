@@ -296,7 +296,7 @@ fn blocks_are_found_by_address_after_reuse() {
     assert_eq!(step(2, What::Free { address: 16 }), BookStep::Twice);
     let BookStep::Alloc { id: second, lost: None } = step(1, alloc(16, 8)) else { panic!("a block") };
     let BookStep::Alloc { id: third, lost } = step(1, alloc(16, 9)) else { panic!("a block") };
-    assert_eq!(lost, Some(second), "its end was not seen");
+    assert_eq!(lost, Some(second), "its free is missing from the trace");
     // Another thread gets the same address during `realloc`.
     assert_eq!(step(1, What::Resize { address: 16 }), BookStep::Pending);
     let BookStep::Alloc { id: other, lost: None } = step(2, alloc(16, 5)) else { panic!("a block") };

@@ -119,7 +119,7 @@ fn conc_the_threads_of_a_child_restart_its_recording_once() {
 }
 
 #[test]
-fn a_call_of_malloc_is_no_cancellation_point() {
+fn malloc_is_not_a_cancellation_point() {
     for answers in [vec![], vec![NO_POPULATE]] {
         let dir = Dir::new("cancelled");
         let mut command = dir.command(busy());

@@ -151,7 +151,7 @@ fn a_program_may_close_every_descriptor() {
     good(&dir.run("close"));
     let trace = dir.trace();
     assert_eq!(counted(&trace), (50_050, 50_050, 0));
-    assert!(trace.bytes > 256 << 10, "the file grew since");
+    assert!(trace.bytes > 256 << 10, "the file grew after the descriptors were closed");
 }
 
 #[test]

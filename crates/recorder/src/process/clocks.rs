@@ -89,7 +89,7 @@ impl Recording {
 
 /// Registers [`exits`] to run when the program exits. If the C library refuses, the trace lacks
 /// the end of the run.
-pub(super) fn see_the_exit() {
+pub(super) fn register_exits() {
     // SAFETY: `exits` takes no argument and never unwinds. If the C library unloads this library,
     // it calls `exits` first.
     unsafe { libc::atexit(exits) };

@@ -144,7 +144,7 @@ pub(super) fn prepare(path: &[u8], most: usize, origin: Origin) -> Result<(), St
         return opened;
     }
     known.state.store(RECORDING, Relaxed);
-    clocks::see_the_exit();
+    clocks::register_exits();
     // ORDERING: Release. Pairs with the Acquire in `record`, `leave`, `into_sandbox` and `exits`.
     // Publishes: the recording and its settings.
     PROCESS.store(process, Release);

@@ -34,7 +34,7 @@ impl Recording {
             return NONE;
         }
         if held == NONE {
-            self.see_the_end();
+            self.register_leave();
         }
         let borrows = held == ENDED || held.addr() < EARLY;
         let written =
@@ -66,7 +66,7 @@ impl Recording {
     }
 
     /// Registers `leave` to run at the end of this thread.
-    fn see_the_end(&self) {
+    fn register_leave(&self) {
         let value = core::ptr::from_ref(self).cast();
         // SAFETY: `prepare` created the key. Any value other than null is suitable.
         unsafe { libc::pthread_setspecific(KEY.load(Relaxed), value) };
@@ -77,7 +77,7 @@ impl Recording {
     fn borrow(&self, number: usize, call: &Call) -> Option<()> {
         let stream = self.with_room(self.lease(number)?, number)?;
         let written = stream.write(number, CLOCK.load(Relaxed), &SEQUENCE, call);
-        self.give_back(stream);
+        self.return_stream(stream);
         written.then_some(())
     }
 
@@ -105,7 +105,7 @@ impl Recording {
         if stream.has_room() || self.begin(stream, number).is_some() {
             return Some(stream);
         }
-        self.give_back(stream);
+        self.return_stream(stream);
         None
     }
 
@@ -163,7 +163,7 @@ impl Recording {
         None
     }
 
-    fn give_back(&self, stream: &Stream) {
+    fn return_stream(&self, stream: &Stream) {
         stream.holder.store(0, Relaxed);
         self.free.push(self.index_of(stream), |link| stream.next.store(link, Relaxed));
     }
@@ -193,6 +193,6 @@ pub(super) unsafe extern "C" fn leave(_value: *mut c_void) {
     // In the child of a fork, the stream is zeroed and has no holder.
     if process.state.load(Relaxed) != WIPED && stream.holder.load(Relaxed) == number {
         process.note_clocks_now(stream, number);
-        process.give_back(stream);
+        process.return_stream(stream);
     }
 }

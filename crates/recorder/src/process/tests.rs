@@ -29,7 +29,7 @@ fn unsuitable_paths_and_limits_are_refused() {
     assert_eq!(launch(&long, 1 << 20, Origin::Call), Err(StartError::Path { length: PATH }));
     let longest = crate::LONGEST_PATH + 1;
     assert_eq!(launch(&long[..longest], 1 << 20, Origin::Call), Err(StartError::Path { length: longest }));
-    assert_eq!(crate::LONGEST_PATH, PATH - SUFFIX - 1, "one byte less is taken");
+    assert_eq!(crate::LONGEST_PATH, PATH - SUFFIX - 1, "the longest accepted path");
 }
 
 /// This is the only test that records its own process.

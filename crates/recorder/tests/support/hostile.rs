@@ -57,14 +57,14 @@ fn start(body: extern "C" fn(*mut c_void) -> *mut c_void) -> libc::pthread_t {
     let mut thread = 0;
     // SAFETY: the pointer is valid for writes, and the body ignores its argument.
     let started = unsafe { libc::pthread_create(&raw mut thread, null(), body, null_mut()) };
-    assert_eq!(started, 0, "a thread");
+    assert_eq!(started, 0, "the thread starts");
     thread
 }
 
 fn join(thread: libc::pthread_t) -> *mut c_void {
     let mut value = null_mut();
     // SAFETY: the thread was started and is joined once.
-    assert_eq!(unsafe { libc::pthread_join(thread, &raw mut value) }, 0, "it ends");
+    assert_eq!(unsafe { libc::pthread_join(thread, &raw mut value) }, 0, "the thread ends");
     value
 }
 
@@ -133,7 +133,7 @@ fn cancelled() {
     // SAFETY: the thread exists, since it was not joined.
     assert_eq!(unsafe { libc::pthread_cancel(thread) }, 0);
     STAGE.store(2, SeqCst);
-    assert!(join(thread).is_null(), "the thread came to its end");
+    assert!(join(thread).is_null(), "the thread was not cancelled");
     // SAFETY: the mutex is initialised.
     assert_eq!(unsafe { libc::pthread_mutex_trylock(MUTEX.0.get()) }, 0, "the thread unlocked its mutex");
 }
