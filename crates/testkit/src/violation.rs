@@ -15,25 +15,25 @@ use crate::program::Program;
 pub enum Violation {
     /// A new or resized block shares bytes with another live block.
     Overlap {
-        /// Address of the new or resized block.
+        /// The address of the new or resized block.
         address: usize,
-        /// Length of that block in bytes.
+        /// The length of that block in bytes.
         len: usize,
-        /// Address of the other block.
+        /// The address of the other block.
         other: usize,
-        /// Length of the other block in bytes.
+        /// The length of the other block in bytes.
         other_len: usize,
     },
     /// A block extends beyond the end of the address space.
     Wrapped {
-        /// Address of the block.
+        /// The address of the block.
         address: usize,
         /// The length of the block in bytes.
         len: usize,
     },
     /// A block is not aligned as requested.
     Misaligned {
-        /// Address of the block.
+        /// The address of the block.
         address: usize,
         /// The requested alignment in bytes.
         align: usize,
@@ -47,11 +47,11 @@ pub enum Violation {
     },
     /// The contents of a live block changed, or a resize did not keep its first bytes.
     Changed {
-        /// Address of the block.
+        /// The address of the block.
         address: usize,
         /// The length in bytes of the block, or of the prefix that a resize must keep.
         len: usize,
-        /// Offset of the first changed byte.
+        /// The offset of the first changed byte.
         offset: usize,
         /// The byte found there.
         found: u8,
@@ -60,11 +60,11 @@ pub enum Violation {
     },
     /// A byte that must be zero is not zero.
     NotZero {
-        /// Address of the block.
+        /// The address of the block.
         address: usize,
         /// The length of the block in bytes.
         len: usize,
-        /// Offset of the first byte that is not zero.
+        /// The offset of the first byte that is not zero.
         offset: usize,
         /// The byte found there.
         found: u8,
@@ -79,9 +79,9 @@ pub enum Violation {
     /// After every block was freed, the subject holds more bytes from the backing allocator than
     /// before the program ran.
     BytesLeft {
-        /// Bytes held before the program ran: 0 except for subjects with global state.
+        /// The bytes held before the program ran: 0 except for subjects with global state.
         before: usize,
-        /// Bytes held after the program ran.
+        /// The bytes held after the program ran.
         after: usize,
     },
 }
