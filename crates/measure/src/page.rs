@@ -31,7 +31,8 @@ pub fn page(title: &str, body: &str) -> String {
 /// Returns the environment of templates. In a template whose name ends in `.html`, it escapes texts
 /// as [`escaped`] does, unless the template marks a text as `safe`. The function `table` is
 /// [`table`], `piped` is [`piped`], and `lines` returns a table as lines for a terminal, with a
-/// line of dashes below the head. A line that has only a statement leaves no line in the output.
+/// line of dashes below the head. A template line that contains only a statement produces no line
+/// of output.
 ///
 /// # Panics
 ///

@@ -4,7 +4,7 @@
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// The template of a bar that counts steps.
-pub const STEPS: &str = "{bar:30} {pos}/{len}  {elapsed} gone, {eta} left  {msg}";
+pub const STEPS: &str = "{bar:30} {pos}/{len}  {elapsed} elapsed, {eta} left  {msg}";
 
 /// Returns a progress bar that does not start a thread, because allocators take other paths in a
 /// process with several threads. The bar has the default style if `template` is not valid.

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_covers_the_truth_at_least_about_as_often_as_it_says() {
+    fn intervals_have_about_their_nominal_coverage() {
         // The plans have three or seven processes. The spread between processes is smaller than,
         // equal to, or larger than the spread of the rounds.
         for processes in [3, 7] {
