@@ -107,8 +107,9 @@ fn keep<T>(place: &AtomicPtr<T>, table: Option<NonNull<T>>) {
 fn table_or_new<T>(entry: &AtomicPtr<T>, spare: Option<&Cell<Option<NonNull<T>>>>) -> Option<&'static T> {
     if table_of(entry).is_none() {
         let fresh = spare.and_then(Cell::take).or_else(make)?.as_ptr();
-        // ORDERING: Release. Pairs with the Acquire in `named`. Publishes: the table, whose zeros
-        // are null pointers or empty words. If another thread was faster, this table is leaked.
+        // ORDERING: Release. Pairs with the Acquire in `table_of`. Publishes: the table, whose
+        // zeros are null pointers or empty words. If another thread was faster, this table is
+        // leaked.
         let _ = entry.compare_exchange(ptr::null_mut(), fresh, Ordering::Release, Ordering::Relaxed);
     }
     table_of(entry)
