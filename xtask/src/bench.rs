@@ -61,8 +61,8 @@ pub(crate) struct BenchOptions {
     /// Run the workloads or programs that match a regular expression.
     #[arg(long, value_name = "RE")]
     pub(crate) filter: Option<String>,
-    /// Run these contenders: names separated by commas. The reference and, in a run of the harness
-    /// that measures time, the bare loop always take part too.
+    /// Run these contenders: names separated by commas. The reference always takes part too. In a
+    /// run of the harness that measures time, so does the bare loop.
     #[arg(long, value_name = "LIST")]
     pub(crate) peers: Option<String>,
     /// The directory for reports [default: target/bench, with --programs target/bench-programs,

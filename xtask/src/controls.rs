@@ -109,7 +109,7 @@ fn check(ws: &Workspace, control: &Control) -> Result<Outcome> {
             continue;
         }
         ran += found;
-        fell |= falls(control, plain)?;
+        fell |= fails_weakened(control, plain)?;
     }
     Ok(if ran == 0 {
         Outcome::Failed(format!("no test matches `{}` in {}", control.test, control.package))
@@ -174,7 +174,7 @@ fn sound(plain: &TestRun) -> Result<u64> {
 }
 
 /// Runs the test with the weakening and returns whether a test failed.
-fn falls(control: &Control, plain: &TestRun) -> Result<bool> {
+fn fails_weakened(control: &Control, plain: &TestRun) -> Result<bool> {
     let mut weak = plain.clone();
     weak.cargo = weak.cargo.env(VARIABLE, &control.name);
     shell::say(&format!("$ {}", weak.command().shown()));

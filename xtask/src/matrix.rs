@@ -108,7 +108,7 @@ pub(crate) fn steps() -> Vec<Step<'static>> {
     let step = |(dir, cell): (&'static str, MatrixCell)| {
         let sets: Vec<_> = cell.features.iter().map(|set| shown(set)).collect();
         let what = format!("{} with {}", cell.act.word(), sets.join(" | "));
-        Step::new(name(dir, &cell), what, move |ws| walk(ws, dir, cell)).beside()
+        Step::new(name(dir, &cell), what, move |ws| run_cell(ws, dir, cell)).beside()
     };
     rows.chain([("testkit", TESTKIT), ("ephemera-c", C_INTERFACE)]).map(step).collect()
 }
@@ -124,7 +124,7 @@ fn name(dir: &str, cell: &MatrixCell) -> String {
     format!("matrix/{dir}/{}/{last}", cell.compiler.word())
 }
 
-fn walk(ws: &Workspace, dir: &str, cell: MatrixCell) -> Result<Outcome> {
+fn run_cell(ws: &Workspace, dir: &str, cell: MatrixCell) -> Result<Outcome> {
     let found = match cell.compiler {
         Compiler::Pinned => Ok(toolchain::pinned(ws)?),
         Compiler::Oldest => toolchain::release(&toolchain::oldest(ws)?, MissingToolchain::Install),

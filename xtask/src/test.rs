@@ -171,7 +171,7 @@ pub(crate) fn workspace(ws: &Workspace, cargo: &Cmd) -> Vec<Cmd> {
 /// Returns `cargo` for the packages that `packages` selects, as one or two commands.
 fn commands(ws: &Workspace, packages: TestedPackages, cargo: &Cmd) -> Vec<Cmd> {
     match packages {
-        // The user's number of programs is for everyday tests only.
+        // A number of programs that the user has set applies to everyday tests only.
         TestedPackages::All => workspace(ws, &cargo.clone().without(SUITE_SEEDS.0)),
         TestedPackages::Daily => {
             let (name, seeds) = SUITE_SEEDS;

@@ -15,7 +15,7 @@ pub(crate) const NIGHTLY: &str = "nightly-2026-10-29";
 pub(crate) const TARGETS: &[&str] =
     &["thumbv7em-none-eabihf", "i686-unknown-linux-gnu", "powerpc-unknown-linux-gnu"];
 
-/// The second choice: the nightly that rustup has installed under this name.
+/// The fallback: the nightly that rustup has installed under this name.
 const ANY_NIGHTLY: &str = "nightly";
 
 /// The action for a missing toolchain.

@@ -232,7 +232,7 @@ impl GeneralAllocator {
 /// Returns an error if the expression is faulty or matches no program.
 pub(super) fn programs(filter: Option<&str>) -> Result<Vec<MeasuredProgram>> {
     let Some(filter) = filter else { return Ok(PROGRAMS.to_vec()) };
-    let wanted = Regex::new(filter).with_context(|| format!("`{filter}` is no regular expression"))?;
+    let wanted = Regex::new(filter).with_context(|| format!("`{filter}` is not a regular expression"))?;
     let chosen: Vec<_> = PROGRAMS.into_iter().filter(|program| wanted.is_match(program.name)).collect();
     if chosen.is_empty() {
         bail!("no program matches `{filter}`: `cargo xtask bench --programs --list` prints their names");
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(names("^s").unwrap(), ["syn", "serde_json", "service", "sqlite3"]);
         assert_eq!(programs(None).unwrap().len(), PROGRAMS.len());
         assert!(names("no such").unwrap_err().to_string().contains("--list"));
-        assert!(names("(").unwrap_err().to_string().contains("no regular expression"));
+        assert!(names("(").unwrap_err().to_string().contains("not a regular expression"));
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl EarlierTraces {
                     found.traces.push(path);
                 } else {
                     bail!(
-                        "{} is no trace, so nothing was removed from {}. Move it away, or choose another --out",
+                        "{} is not a trace, so nothing was removed from {}. Move it away, or choose another --out",
                         path.display(),
                         all.display()
                     );
@@ -102,7 +102,7 @@ pub(super) fn replaceable(out: &Path) -> Result<()> {
     let is_trace =
         fs::metadata(out).is_ok_and(|data| data.is_file()) && begins(out).is_ok_and(|head| is_magic(&head));
     if !is_trace {
-        bail!("{} exists and is no trace, so it was not replaced: choose another --out", out.display());
+        bail!("{} exists and is not a trace, so it was not replaced: choose another --out", out.display());
     }
     Ok(())
 }

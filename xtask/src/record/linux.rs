@@ -61,7 +61,7 @@ pub(crate) fn main(ws: &Workspace, options: &RecordOptions) -> ExitCode {
 }
 
 fn record(ws: &Workspace, options: &RecordOptions, status: &mut u8) -> Result<()> {
-    let (name, arguments) = options.command.split_first().context("which program?")?;
+    let (name, arguments) = options.command.split_first().context("name the program to record")?;
     // `signals` is declared before `place` and so dropped after it: no signal ends the tool before
     // `place` has removed its directories.
     let signals;
@@ -221,7 +221,7 @@ fn describe(
         );
     }
     let brought =
-        if summary.events < FEW { file.map(program::brings).unwrap_or_default() } else { Vec::new() };
+        if summary.events < FEW { file.map(program::allocators_in).unwrap_or_default() } else { Vec::new() };
     if !brought.is_empty() {
         let _ = writeln!(
             out,

@@ -99,7 +99,7 @@ impl TracePlace {
             tell(&format!("note: {error:#}"));
         }
         // A process that has not begun its trace yet needs the directory.
-        if processes::any_is_of(&self.parts) {
+        if processes::any_belongs_to(&self.parts) {
             self.made.0.clear();
         }
         Ok(())

@@ -23,7 +23,7 @@ pub(super) fn writes(pid: u32, path: &Path) -> bool {
 }
 
 /// Returns whether any process has the environment of the recording whose traces are in `parts`.
-pub(super) fn any_is_of(parts: &Path) -> bool {
+pub(super) fn any_belongs_to(parts: &Path) -> bool {
     let Ok(entries) = fs::read_dir("/proc") else { return false };
     let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     numbers.into_iter().any(|pid| has_environment(pid, parts))
@@ -31,7 +31,7 @@ pub(super) fn any_is_of(parts: &Path) -> bool {
 
 /// Returns whether process `pid` is a descendant of this one, or has the environment of the
 /// recording whose traces are in `parts`.
-pub(super) fn is_of(pid: u32, parts: &Path) -> bool {
+pub(super) fn belongs_to(pid: u32, parts: &Path) -> bool {
     let own = std::process::id();
     let mut above = Some(pid);
     while let Some(ancestor) = above.filter(|pid| *pid > 0) {
@@ -75,7 +75,7 @@ mod tests {
         let parts = Path::new("/d/trace.processes/00c0ffee12345678");
         let own = std::process::id();
         assert!(parent(own).is_some() && parent(u32::MAX).is_none());
-        assert!(is_of(own, parts) && !is_of(1, parts) && !is_of(u32::MAX, parts));
+        assert!(belongs_to(own, parts) && !belongs_to(1, parts) && !belongs_to(u32::MAX, parts));
         assert!(!has_environment(own, parts));
         let mut child = Command::new("cat");
         child.env(PATH_VARIABLE, parts.join("p")).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -83,7 +83,7 @@ mod tests {
         // The child has its environment when it answers.
         child.stdin.as_mut().expect("a pipe").write_all(b"x").expect("the child reads it");
         child.stdout.as_mut().expect("a pipe").read_exact(&mut [0]).expect("the child writes it");
-        assert!(is_of(child.id(), parts) && has_environment(child.id(), parts) && any_is_of(parts));
+        assert!(belongs_to(child.id(), parts) && has_environment(child.id(), parts) && any_belongs_to(parts));
         assert!(!has_environment(child.id(), Path::new("/d/trace.processes/00c0ffee12345679")));
         drop(child.stdin.take());
         child.wait().expect("it is our child");

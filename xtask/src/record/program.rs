@@ -85,7 +85,7 @@ fn binary(head: &[u8]) -> Option<&'static str> {
 
 /// Returns the names of the allocators that the texts in a program's file reveal. Does not search a
 /// file that is larger than [`SEARCHED`] or unreadable.
-pub(super) fn brings(file: &Path) -> Vec<&'static str> {
+pub(super) fn allocators_in(file: &Path) -> Vec<&'static str> {
     if fs::metadata(file).is_ok_and(|data| data.len() > SEARCHED) {
         return Vec::new();
     }
@@ -138,11 +138,11 @@ mod tests {
 
     #[test]
     fn an_allocator_is_recognised_by_its_texts() {
-        let file = env::temp_dir().join(format!("ephemera-brings-{}", std::process::id()));
+        let file = env::temp_dir().join(format!("ephemera-allocators-in-{}", std::process::id()));
         fs::write(&file, b"\0<<jemalloc>: <jemalloc>: Error\0tcmall").unwrap();
-        let found = brings(&file);
+        let found = allocators_in(&file);
         fs::remove_file(&file).unwrap();
         assert_eq!(found, ["jemalloc"]);
-        assert!(brings(Path::new("/no/such/file")).is_empty());
+        assert!(allocators_in(Path::new("/no/such/file")).is_empty());
     }
 }

@@ -133,7 +133,7 @@ pub(super) fn run(command: &mut Command, parts: &Path, signals: &BlockedSignals)
         let (signal, sender) = signals.wait()?;
         let passed_on = match sender {
             _ if signal == libc::SIGCHLD => false,
-            Some(sender) => !processes::is_of(sender, parts),
+            Some(sender) => !processes::belongs_to(sender, parts),
             None => is_for_this_process_alone(signal, child.id()),
         };
         if passed_on {

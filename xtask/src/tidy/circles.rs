@@ -175,7 +175,7 @@ fn circles(modules: &Modules<'_>) -> Vec<Finding> {
     for (module, (_, paths)) in modules {
         let paths = paths.iter().rev();
         let used = paths.filter_map(|path| Some((target(modules, module, path, 0)?, path.line?)));
-        // A file that one of its inner modules uses would use itself. This is not a circle.
+        // A path from an inner module to its own file is not a circle.
         uses.insert(module, used.filter(|(other, _)| *other != module).collect());
     }
     let (mut findings, mut reported) = (Vec::new(), BTreeSet::new());

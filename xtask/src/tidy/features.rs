@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn undocumented_features_are_reported_with_their_line() {
-        let text = "[features]\n## Documented.\nstd = []\nalloc = []\n# one hash is no documentation\nnightly = []\n";
+        let text = "[features]\n## Documented.\nstd = []\nalloc = []\n# one hash is not documentation\nnightly = []\n";
         let found = found("crates/a/Cargo.toml", text);
         assert!(found[0].starts_with("crates/a/Cargo.toml:4: feature `alloc`"), "{found:?}");
         assert!(found[1].starts_with("crates/a/Cargo.toml:6: feature `nightly`"), "{found:?}");

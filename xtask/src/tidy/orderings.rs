@@ -10,7 +10,7 @@ use super::{Finding, SourceFile};
 /// The orderings that need a comment.
 const STRONG: [&str; 4] = ["Acquire", "Release", "AcqRel", "SeqCst"];
 
-/// The number of lines above an ordering that are searched for a line of its comment.
+/// The comment for an ordering must end at most this number of lines above it.
 const ABOVE: usize = 6;
 
 /// The first tokens of the macro that defines an ordering with its weakenings.
@@ -96,7 +96,7 @@ fn functions(file: &SourceFile) -> Vec<String> {
 #[derive(Debug, PartialEq, Eq)]
 struct OrderingUse {
     line: usize,
-    /// The number of lines above that are searched for a line of its comment.
+    /// The comment must end at most this number of lines above `line`.
     above: usize,
 }
 
@@ -177,9 +177,8 @@ fn imports<'a>(tokens: &[Token<'a>], types: &mut BTreeSet<&'a str>, bare: &mut B
     }
 }
 
-/// Returns the comment for the ordering in `line`, or `None` if neither the line nor the `above`
-/// lines before it have a line of such a comment. A comment above a constant applies to the whole
-/// constant.
+/// Returns the comment for the ordering in `line`, or `None` if no such comment ends in this line
+/// or in the `above` lines before it. A comment above a constant applies to the whole constant.
 fn reason(file: &SourceFile, line: usize, above: usize, constants: &[(usize, usize)]) -> Option<String> {
     let constant = constants.iter().find(|(first, last)| (*first..=*last).contains(&line));
     let begins = constant.map_or(line, |(first, _)| *first);

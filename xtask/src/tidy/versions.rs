@@ -1,8 +1,8 @@
-//! Compares the versions that prose repeats with the versions in force.
+//! Compares the versions that prose mentions with the actual versions.
 
 use super::{Finding, SourceFile};
 
-/// The versions in force.
+/// The actual versions.
 #[derive(Debug)]
 pub(super) struct Facts {
     /// The channel of `rust-toolchain.toml`.

@@ -55,7 +55,7 @@ fn names_from(text: &str, start: usize) -> Vec<(usize, &str)> {
     let mut names = Vec::new();
     let mut depth = 1_i32;
     let mut at = start;
-    // The parts before, between and after the quotes are code and strings in turn.
+    // The quotes split the text into parts that are code and strings alternately.
     for (index, part) in text[start..].split('"').enumerate() {
         if index % 2 == 1 {
             names.push((text[..at].matches('\n').count() + 1, part));

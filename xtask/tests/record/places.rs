@@ -73,13 +73,13 @@ fn files_that_are_not_traces_are_never_removed() {
         fs::write(&foreign, text).expect("cargo's directory can be written");
         let (code, said) = ended(&record(&out, &["true"]));
         assert_eq!(code, Some(125), "{said}");
-        assert!(said.contains(name) && said.contains("no trace"), "{said}");
+        assert!(said.contains(name) && said.contains("is not a trace"), "{said}");
         assert_eq!(fs::read_to_string(&foreign).expect("it is still there"), text);
         assert!(trace.exists() && !out.exists(), "nothing was touched");
         fs::remove_file(foreign).expect("it is there");
     }
     fs::create_dir(parts.join("inner")).expect("cargo's directory can be written");
-    assert_eq!(ended(&record(&out, &["true"])).0, Some(125), "a directory is no trace");
+    assert_eq!(ended(&record(&out, &["true"])).0, Some(125), "a directory is not a trace");
     fs::remove_dir(parts.join("inner")).expect("it is still there");
 
     // The path of the trace already belongs to a program of the user.
@@ -212,7 +212,7 @@ fn each_unusable_place_has_its_own_message() {
             out.display()
         );
     }
-    assert!(fs::metadata("/dev/null").is_ok_and(|data| !data.is_file()), "it is no file");
+    assert!(fs::metadata("/dev/null").is_ok_and(|data| !data.is_file()), "it is not a file");
 
     // The limit on the size of files is below the size of the smallest trace.
     let mut command = Command::new("sh");
