@@ -2,9 +2,9 @@
 //! pages. Each bench target only calls [`run`].
 //!
 //! Criterion measures one allocator after another. If the host slows down during the run, the later
-//! allocators look slower. Use criterion to compare an allocator with its own past. To rank several
-//! allocators, use `cargo xtask bench`, which interleaves the same functions and compares paired
-//! samples.
+//! allocators look slower. Use criterion to compare an allocator with earlier versions of itself.
+//! To rank several allocators, use `cargo xtask bench`, which interleaves the same functions and
+//! compares paired samples.
 
 use core::hint::black_box;
 use core::time::Duration;

@@ -47,7 +47,7 @@ pub fn samples() -> Value {
     }
     let mut taken = vec![Vec::with_capacity(ROUNDS); ROWS.len()];
     for round in 0..ROUNDS {
-        // Each round begins with a different operation.
+        // Each round begins with the next operation.
         for turn in 0..ROWS.len() {
             let row = (round + turn) % ROWS.len();
             taken[row].push(ROWS[row].1());

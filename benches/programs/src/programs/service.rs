@@ -16,21 +16,21 @@ pub(crate) struct ServiceLoad {
     /// The number of requests from one burst to the next, or `None` if there are no bursts.
     pub(super) burst_every: Option<u64>,
     /// Whether the service prints its resident memory after it has answered all requests.
-    pub(super) tells: bool,
+    pub(super) prints_memory: bool,
 }
 
 /// The load of the program `service`.
 pub(super) const SHORT: ServiceLoad =
-    ServiceLoad { requests: 24_000, cached: 10_000, burst_every: None, tells: false };
+    ServiceLoad { requests: 24_000, cached: 10_000, burst_every: None, prints_memory: false };
 
 /// The load of the program `service-long`, for `cargo xtask bench --scopes`.
 pub(super) const LONG: ServiceLoad =
-    ServiceLoad { requests: 500_000, cached: 200_000, burst_every: None, tells: true };
+    ServiceLoad { requests: 500_000, cached: 200_000, burst_every: None, prints_memory: true };
 
 /// The load of the program `service-bursts`. Only the memory of this program is measured, so it
 /// answers fewer requests than `service-long`.
 pub(super) const BURSTS: ServiceLoad =
-    ServiceLoad { requests: 50_000, cached: 200_000, burst_every: Some(10_000), tells: false };
+    ServiceLoad { requests: 50_000, cached: 200_000, burst_every: Some(10_000), prints_memory: false };
 
 /// The number of blocks in a burst, and the size of each in bytes.
 const BURST: (usize, usize) = (64_000, 1_000);
@@ -96,7 +96,7 @@ pub(super) fn serve(load: &ServiceLoad, around: impl Fn(&dyn Fn() -> Answer) -> 
             cache[place as usize % load.cached] = kept;
         }
     }
-    if load.tells {
+    if load.prints_memory {
         println!("resident {}", resident()?);
     }
     cache.iter().flatten().for_each(|kept| checksum.bytes(kept.as_bytes()));
