@@ -98,7 +98,7 @@ pub(crate) fn counted(trace: &Trace) -> (u64, u64, u64) {
         last = Some(event.sequence);
         match event.what {
             What::Alloc { address, size, .. } => {
-                assert_eq!(alive.insert(address, (size, event.thread)), None, "an address is reused only after its free");
+                assert_eq!(alive.insert(address, (size, event.thread)), None, "reused before its free");
                 blocks += u64::from(size == SIZE);
             }
             What::Free { address } | What::Resize { address } => {
