@@ -62,7 +62,7 @@ pub(crate) struct BenchOptions {
     #[arg(long, value_name = "RE")]
     pub(crate) filter: Option<String>,
     /// Run these contenders: names separated by commas. The reference always takes part too. In a
-    /// run of the harness that measures time, so does the bare loop.
+    /// run of the harness that measures time, so does the allocator that does nothing.
     #[arg(long, value_name = "LIST")]
     pub(crate) peers: Option<String>,
     /// The directory for reports [default: target/bench, with --programs target/bench-programs,

@@ -16,7 +16,8 @@ pub(super) const BUILD: &str = "profile icount (thin LTO), without the contender
 const SHARE: f64 = 0.01;
 const INSTRUCTIONS: f64 = 2.0;
 
-/// Contenders that are shown for comparison and cannot fail: the bare loop and the C library.
+/// Contenders that are shown for comparison and cannot fail: the allocator that does nothing, whose
+/// count is that of the loop, and the C library.
 const CONTEXT: [&str; 2] = [LOOP, "glibc"];
 const LOOP: &str = "nothing";
 
@@ -42,7 +43,7 @@ struct CountRow<'a> {
     contender: &'a str,
     was: Option<f64>,
     is: f64,
-    /// The count minus the bare loop's count. `None` for the loop itself, or if the loop's count is
+    /// The count minus the loop's count. `None` for the loop itself, or if the loop's count is
     /// unknown.
     net: Option<f64>,
     verdict: CountVerdict,
