@@ -35,8 +35,8 @@ impl<C: Contender> BlockGenerations<C> {
         let meeting = Arc::new(Meeting::new(self.arrays.len()));
         let start = |(index, array): (usize, Array)| {
             let theirs = Travelling(Arc::clone(&self.alloc.0));
-            // The first thread stays on this processor, the second moves to the other one, and so
-            // on alternately.
+            // Threads with an even index stay on this processor, and the others move to the second
+            // one.
             let cpu = self.second_cpu.filter(|_| index % 2 == 1);
             let meeting = Arc::clone(&meeting);
             let work = move || {

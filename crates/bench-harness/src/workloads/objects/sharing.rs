@@ -23,8 +23,8 @@ const OBJECTS: u64 = 64;
 /// The number of additions to each object.
 const WRITES: u64 = 100;
 
-/// Makes `objects` objects one after the other, counts to a hundred in each, and drops it. If there
-/// is a `first` object, drops that one before it makes any.
+/// Makes `objects` objects, counts to a hundred in each, and drops each before it makes the next.
+/// If there is a `first` object, drops that one before it makes any.
 fn scratch<P: RawPool<Counter>>(pool: &P, first: Option<P::Handle>, objects: u64) -> u64 {
     let mut current = first;
     let mut sum = 0;

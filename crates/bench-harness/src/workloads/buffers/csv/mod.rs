@@ -41,7 +41,6 @@ impl<B> Default for RowWindow<B> {
     }
 }
 
-/// Returns the group of a key.
 #[inline(always)]
 fn group(key: &impl Readable) -> usize {
     digest(key) as usize % GROUPS

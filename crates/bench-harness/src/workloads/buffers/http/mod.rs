@@ -77,8 +77,8 @@ fn connection() -> io::Result<(TcpStream, TcpStream)> {
 
 /// Answers `requests` requests with buffers of the crate `bytes`, on one connection and on this
 /// thread, for a recording. Calls `begin` when everything is ready. After that call, only this
-/// thread allocates, because the client has already allocated everything that it needs, except what
-/// the start of its thread allocates.
+/// thread and the start of the client's thread allocate: the client has already allocated
+/// everything else that it needs.
 ///
 /// # Errors
 ///
