@@ -27,8 +27,8 @@ pub fn check(trace: &Path) -> io::Result<()> {
     output::check(&out)
 }
 
-/// Returns an error if `out` is a file that cannot be read, or that has contents which no replay
-/// wrote. Accepts an empty file, a missing file, and a path to something other than a regular file.
+/// Returns an error if `out` has contents that cannot be read, or that no replay wrote. Accepts an
+/// empty file, a missing file, and a path to something other than a regular file.
 fn refuse_foreign(out: &Path) -> io::Result<()> {
     if !fs::metadata(out).is_ok_and(|found| found.is_file() && found.len() > 0) {
         return Ok(());

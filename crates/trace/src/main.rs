@@ -29,7 +29,7 @@ struct TraceArguments {
 enum TraceTask {
     /// Print sizes, lifetimes, orders of frees, and a verdict; this runs no program
     Advise {
-        /// The trace
+        /// The trace to read
         trace: PathBuf,
         /// Also write a page with pictures
         #[arg(long, value_name = "OUT")]
@@ -38,7 +38,7 @@ enum TraceTask {
     /// Print the numbers of events, blocks, resizes and threads, the peak of the live bytes, and
     /// the number of blocks left at the end
     Summary {
-        /// The trace
+        /// The trace to read
         trace: PathBuf,
     },
 }

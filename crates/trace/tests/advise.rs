@@ -149,7 +149,7 @@ fn a_file_that_is_not_a_trace_is_named() {
 
 /// A reader such as `head` closes the pipe when it has seen enough.
 #[test]
-fn a_closed_pipe_is_no_error() {
+fn a_closed_pipe_is_not_an_error() {
     let dir = TestDir::new("pipe");
     let (trace, page) = (dir.four_threads(), dir.0.join("page.html"));
     for arguments in [vec!["summary"], vec!["advise", "--html", &page.to_string_lossy()]] {

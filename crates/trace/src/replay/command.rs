@@ -26,7 +26,7 @@ const MOST_ROUNDS: i64 = 10_000;
 /// The arguments of a replay.
 #[derive(Debug, Args)]
 pub struct ReplayOptions {
-    /// The trace
+    /// The trace to replay
     trace: PathBuf,
     /// Measure only these allocators and the reference
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -41,7 +41,7 @@ pub struct ReplayOptions {
     /// Measure the memory of one contender
     #[arg(long, hide = true, value_name = "KEY")]
     memory_of: Option<String>,
-    /// End with the process that has this ID and started this one
+    /// The ID of the parent process; this process ends when its parent ends
     #[arg(long, hide = true, value_name = "PID")]
     parent: Option<u32>,
     /// Touch no pages beyond the first of a block

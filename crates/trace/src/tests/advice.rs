@@ -28,7 +28,7 @@ fn few_calls_or_little_time_change_nothing() {
 
 /// Covers a trace without times, and a trace that is shorter than the assumed time of its calls.
 #[test]
-fn no_saving_exceeds_the_whole() {
+fn no_saving_exceeds_the_total_time() {
     for (pace, said) in [(0, "no times"), (1, "100.0 %")] {
         let mut script = Script { pace, ..Script::new() };
         (0..20_000).for_each(|i| {

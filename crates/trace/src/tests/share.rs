@@ -176,7 +176,7 @@ fn the_busiest_threads_are_listed_with_their_processor_time() {
 }
 
 #[test]
-fn a_near_figure_has_its_middle_and_its_range_within_a_third() {
+fn nearness_allows_a_third_at_the_middle_and_at_each_end() {
     let range = Interval { low: 0.1, mid: 0.3, high: 0.5 };
     for (known, near) in [(0.3, true), (0.23, true), (0.44, true), (0.22, false), (0.46, false)] {
         assert_eq!(range.is_near(known), near, "{known}");
