@@ -75,7 +75,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 64 }, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_written_is_read(
+    fn written_events_are_read_back(
         calls in prop::collection::vec((what(), 1..6_u32, 1..1_u64 << 40, 0..1_u64 << 40), 0..3000)
     ) {
         let mut writer = Writer::new("x");
@@ -93,7 +93,7 @@ proptest! {
     }
 
     #[test]
-    fn damage_never_panics(at in 0..FILE_HEADER + 3 * PACKET, value: u8, many in 1..40_usize) {
+    fn reading_a_damaged_trace_never_panics(at in 0..FILE_HEADER + 3 * PACKET, value: u8, many in 1..40_usize) {
         let (writer, _) = simple(2000);
         let mut bytes = writer.bytes().to_vec();
         let end = (at + many).min(bytes.len());

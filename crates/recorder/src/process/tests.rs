@@ -13,7 +13,7 @@ use crate::{Trace, TraceEvent};
 static STATICS: Mutex<()> = Mutex::new(());
 
 #[test]
-fn suffixes() {
+fn a_suffix_names_the_process_and_a_later_image() {
     for (pid, image, said) in [(1, 0, ".1"), (4_294_967_295, 9_999, ".4294967295.9999"), (10, 10, ".10.10")] {
         let mut out = [0; SUFFIX];
         let length = write_suffix(&mut out, pid, image);
