@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_answers() {
+    fn the_kernel_reports_cpus_faults_and_memory() {
         let cpus = cpus();
         assert!(!cpus.is_empty());
         let cpu = cpus[0];

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn constant_data_has_no_width() {
+    fn the_interval_of_constant_data_has_no_width() {
         let found = estimate(&[vec![2.0; 5], vec![2.0; 5]], 100, 1).expect("there is data");
         assert_eq!(found, Estimate { mid: 2.0, low95: 2.0, high95: 2.0, low99: 2.0, high99: 2.0 });
     }
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn one_wild_process_of_five_does_not_move_the_estimate() {
+    fn one_outlying_process_of_five_does_not_move_the_estimate() {
         let mut data = vec![vec![1.0, 1.01, 0.99]; 4];
         data.push(vec![9.0, 9.1, 8.9]);
         assert_eq!(estimate(&data, 100, 1).map(|e| e.mid), Some(1.0));

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reference_against_itself_is_no_difference() {
+    fn the_reference_against_itself_gets_the_verdict_same() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(12);
         let same = (0..300).filter(|&i| {
             let data = run(&mut rng, 1.0, 0.001, 0.01, 3);
