@@ -45,7 +45,7 @@ impl Baton {
 
 /// Runs a workload: a warm-up, and then the counted rounds. In each round, each thread has one
 /// turn. Each thread calls `start` with its number. `start` returns a closure that does one turn:
-/// it takes the number of the round, and returns how many operations it did. Prints the number of
+/// it takes the number of the round, and returns the number of its operations. Prints the number of
 /// counted operations for the reader of the log.
 pub(crate) fn in_turns<T: FnMut(u64) -> u64>(run: &TracedRun, start: impl Fn(usize) -> T + Sync) {
     let (baton, start, warm) = (&Baton::default(), &start, run.rounds.div_ceil(2).max(WARM));
