@@ -5,7 +5,6 @@ use crate::tidy::SourceFile;
 /// A run of prose without a break: several lines joined, with code replaced by underscores.
 #[derive(Debug, Default)]
 pub(super) struct Paragraph {
-    /// The joined text.
     pub(super) text: String,
     /// The offset in `text` and the number of each line in the file, in order.
     lines: Vec<(usize, usize)>,
