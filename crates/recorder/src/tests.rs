@@ -93,7 +93,7 @@ proptest! {
     }
 
     #[test]
-    fn reading_a_damaged_trace_never_panics(at in 0..FILE_HEADER + 3 * PACKET, value: u8, many in 1..40_usize) {
+    fn damage_causes_no_panic(at in 0..FILE_HEADER + 3 * PACKET, value: u8, many in 1..40_usize) {
         let (writer, _) = simple(2000);
         let mut bytes = writer.bytes().to_vec();
         let end = (at + many).min(bytes.len());

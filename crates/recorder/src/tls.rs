@@ -34,7 +34,7 @@ pub(crate) const ENDED: *const Stream = without_provenance(EARLY + 1);
 /// value comes from a signal handler, or from the recorder itself. Streams have higher addresses.
 pub(crate) const BUSY: *const Stream = without_provenance(EARLY + 2);
 
-const _: () = assert!(EARLY + 2 < align_of::<Stream>(), "no stream lies so low");
+const _: () = assert!(EARLY + 2 < align_of::<Stream>(), "no stream has such a low address");
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod place {
