@@ -85,7 +85,7 @@ pub(crate) fn files(package: &Package) -> Vec<String> {
 pub(crate) fn base(ws: &Workspace, package: &Package, preemptions: u32) -> Cmd {
     let preemptions = std::env::var("LOOM_MAX_PREEMPTIONS").unwrap_or_else(|_| preemptions.to_string());
     ws.cargo()
-        .args(["test", "--package", &package.name, "--profile", "loom", "--target-dir"])
+        .args(["test", "--package", &package.name, "--features", "loom", "--profile", "loom", "--target-dir"])
         .arg(ws.target_dir("loom"))
         .env_append("RUSTFLAGS", CFG)
         .env("LOOM_MAX_PREEMPTIONS", preemptions)

@@ -7,7 +7,6 @@ use super::order::FreeOrder;
 use super::profile::{BlockCounts, TraceProfile, class_end, part};
 use super::replay::{ReplayRow, Replayed};
 use super::units;
-use ephemera_measure::grid::mib;
 use ephemera_measure::stats;
 use serde::Serialize;
 
@@ -147,13 +146,16 @@ impl OfferJudge<'_> {
         let saving = measured.unwrap_or((less * self.scale, cost.source));
         let (holds, alive) = (self.profile.ring_peak, self.profile.peak_bytes);
         let times = holds as f64 / alive.max(1) as f64;
-        let chunks = format!(
-            "its chunks would hold at most {} MiB, {times:.2} times the {} MiB that are live",
-            mib(holds),
-            mib(alive)
-        );
-        let reasons = said.into_iter().chain([chunks]).collect();
         let too_much = times > HOLDS && holds > alive.saturating_add(HOLDS_MORE);
+        let (holds, alive) = (units::bytes(holds), units::bytes(alive));
+        let live = if too_much {
+            format!("{times:.2} times the {alive} that are live")
+        } else {
+            format!("and {alive} are live")
+        };
+        let chunks = format!("its chunks would hold at most {holds}, {live}");
+        let types = "only for types that can name an allocator: not `String`, nor `Vec` and the maps of `std`";
+        let reasons = said.into_iter().chain([chunks, types.to_owned()]).collect();
         let against =
             too_much.then(|| "long-lived blocks are mixed with short-lived ones and hold chunks".to_owned());
         self.offer("ring-alloc", (served.blocks, served.bytes), saving, reasons, against)
@@ -181,7 +183,8 @@ impl OfferJudge<'_> {
         };
         // In the replay, the crate served every size, and not only the most common ones.
         let small = self.profile.of_classes(up_to(POOL_MOST));
-        self.offer("typed-pool", (small.blocks, small.bytes), saving, vec![said], None)
+        let line = "this needs one line: `#[global_allocator] static HEAP: PooledAllocator = PooledAllocator;`";
+        self.offer("typed-pool", (small.blocks, small.bytes), saving, vec![said, line.to_owned()], None)
     }
 
     fn arena(&self) -> Offer {

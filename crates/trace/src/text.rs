@@ -65,7 +65,7 @@ pub fn headline(advice: &Advice) -> String {
             format!("Try {name}: the replay measured its saving.")
         }
         Recommendation::Try(name, _) => {
-            format!("{name} may help: its saving is assumed, not measured on this trace.")
+            format!("{name} may help: its saving is assumed. Measure it with `cargo xtask replay`.")
         }
     }
 }

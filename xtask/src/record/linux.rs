@@ -225,7 +225,8 @@ fn describe(
     if !brought.is_empty() {
         let _ = writeln!(
             out,
-            "note: the program contains an allocator ({}): blocks from that allocator are not in the trace",
+            "note: the program contains an allocator ({}): blocks from that allocator are not in the trace. Record \
+             a build without it (in Rust, without the line `#[global_allocator]`)",
             brought.join(", ")
         );
     } else if summary.events == 0 && !largest.bypassed {

@@ -18,11 +18,12 @@ const HEADS: u64 = 64 << 10;
 
 /// The names of allocators, each with a text that a program with that allocator contains, even if
 /// the program is stripped.
-const TEXTS: [(&str, &[u8]); 4] = [
+const TEXTS: [(&str, &[u8]); 5] = [
     ("jemalloc", b"<jemalloc>"),
     ("mimalloc", b"mimalloc: "),
     ("snmalloc", b"snmalloc"),
     ("tcmalloc", b"tcmalloc"),
+    ("typed-pool", b"typed-pool"),
 ];
 
 /// Returns the file that a shell with the search path `path` runs for `name`, or `None` if the
@@ -139,10 +140,10 @@ mod tests {
     #[test]
     fn an_allocator_is_recognised_by_its_texts() {
         let file = env::temp_dir().join(format!("ephemera-allocators-in-{}", std::process::id()));
-        fs::write(&file, b"\0<<jemalloc>: <jemalloc>: Error\0tcmall").unwrap();
+        fs::write(&file, b"\0<<jemalloc>: <jemalloc>: Error\0tcmall\0crates/typed-pool/src").unwrap();
         let found = allocators_in(&file);
         fs::remove_file(&file).unwrap();
-        assert_eq!(found, ["jemalloc"]);
+        assert_eq!(found, ["jemalloc", "typed-pool"]);
         assert!(allocators_in(Path::new("/no/such/file")).is_empty());
     }
 }

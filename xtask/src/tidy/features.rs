@@ -1,4 +1,5 @@
-//! Requires a `##` comment above every feature except `default` in a crate's manifest.
+//! Checks the manifests of the crates. Every feature except `default` needs a `##` comment above it.
+//! Every dependency for the cfg of the models must be optional.
 
 use super::{Finding, SourceFile};
 
@@ -12,14 +13,20 @@ pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
 fn check_manifest(file: &SourceFile) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut inside = false;
+    let mut of_models = false;
     let mut documented = false;
     // The number of open brackets, since a list may span several lines.
     let mut open = 0_i32;
     for (index, line) in file.text.lines().map(str::trim).enumerate() {
         if open == 0 && line.starts_with('[') {
             inside = line == "[features]";
+            of_models = line == "[target.'cfg(ephemera_loom)'.dependencies]";
             documented = false;
             continue;
+        }
+        if of_models && line.contains('=') && !line.contains("optional = true") {
+            let text = "write `optional = true`: the lock file of each user lists every dependency that is not optional";
+            findings.push(Finding::error(&file.path, index + 1, text.to_owned()));
         }
         if !inside {
             continue;
@@ -74,6 +81,14 @@ mod tests {
         let found = found("crates/a/Cargo.toml", text);
         assert!(found[0].starts_with("crates/a/Cargo.toml:4: feature `alloc`"), "{found:?}");
         assert!(found[1].starts_with("crates/a/Cargo.toml:6: feature `nightly`"), "{found:?}");
+    }
+
+    #[test]
+    fn dependencies_of_the_models_must_be_optional() {
+        let manifest = |value| format!("[target.'cfg(ephemera_loom)'.dependencies]\nloom = {value}\n");
+        assert!(found("crates/a/Cargo.toml", &manifest("{ workspace = true, optional = true }")).is_empty());
+        let found = found("crates/a/Cargo.toml", &manifest("{ workspace = true }"));
+        assert!(found[0].starts_with("crates/a/Cargo.toml:2: write `optional = true`"), "{found:?}");
     }
 
     #[test]
