@@ -15,36 +15,26 @@ use crate::error::{RefusalCause, Refused};
 
 /// The bytes that a store holds, and the limit on them.
 #[derive(Debug)]
-pub(crate) struct StoreAccount(SharedBytes);
+pub(crate) struct StoreAccount {
+    pub(crate) bytes: SharedBytes,
+}
 
 impl StoreAccount {
     pub(crate) fn new(limit: usize) -> Self {
-        Self(SharedBytes::new(limit))
-    }
-
-    pub(crate) fn held(&self) -> usize {
-        self.0.held()
-    }
-
-    pub(crate) fn limit(&self) -> usize {
-        self.0.limit()
-    }
-
-    pub(crate) fn is_limited(&self) -> bool {
-        self.0.is_limited()
+        Self { bytes: SharedBytes::new(limit) }
     }
 
     /// Creates the error for a refused request of `asked` bytes. The error reports the bytes that
     /// the account holds at this moment.
     pub(crate) fn refused(&self, asked: usize, cause: RefusalCause) -> Refused {
-        self.refused_at(self.held(), asked, cause)
+        self.refused_at(self.bytes.held(), asked, cause)
     }
 
     /// Creates the error for a request of `asked` bytes that was refused when the account held
     /// `held` bytes.
     fn refused_at(&self, held: usize, asked: usize, cause: RefusalCause) -> Refused {
         let other_copy = cause == RefusalCause::OtherCopy;
-        Refused { asked, held, limit: self.limit(), other_copy, cause }
+        Refused { asked, held, limit: self.bytes.limit(), other_copy, cause }
     }
 
     /// Adds `bytes` to the account until the result is dropped.
@@ -53,7 +43,7 @@ impl StoreAccount {
     /// Returns [`Refused`] if the limit does not allow the bytes.
     pub(crate) fn reserve(&self, bytes: usize) -> Result<ReservedBytes<'_>, Refused> {
         let before =
-            self.0.reserve(bytes).map_err(|held| self.refused_at(held, bytes, RefusalCause::Limit))?;
+            self.bytes.reserve(bytes).map_err(|held| self.refused_at(held, bytes, RefusalCause::Limit))?;
         Ok(ReservedBytes { account: self, before, bytes })
     }
 
@@ -94,7 +84,7 @@ impl StoreAccount {
             unsafe { item.write(make()) };
         }
         // ORDERING: `publish`. Pairs with `PageCounts::make`, `Segments::shard`,
-        // `Segments::make_segment` and `Segments::shards`. Publishes: the items. On failure: `see`,
+        // `Segments::make_cell` and `Segments::cells`. Publishes: the items. On failure: `see`,
         // which pairs with the `publish` of the thread that published the array in `head`.
         match head.compare_exchange(ptr::null_mut(), array.as_ptr(), publish, see) {
             Ok(_) => Ok(array.as_ptr()),
@@ -107,6 +97,20 @@ impl StoreAccount {
         }
     }
 
+    /// Frees the array in `head`, if a call to `publish_array` has published one.
+    ///
+    /// # Safety
+    /// Each call to `publish_array` for this `head` was on this account, with this `len`. No code
+    /// uses the array again.
+    pub(crate) unsafe fn release_array<T>(&self, head: &AtomicPtr<T>, len: usize) {
+        let array = NonNull::new(head.load(Ordering::Relaxed));
+        if let (Some(array), Ok(layout)) = (array, Layout::array::<T>(len)) {
+            // SAFETY: `publish_array` acquired the array with this layout, and the caller
+            // guarantees that no code uses it again.
+            unsafe { self.release(array.cast(), layout) };
+        }
+    }
+
     /// Returns `block` to the global allocator.
     ///
     /// # Safety
@@ -116,7 +120,7 @@ impl StoreAccount {
         // SAFETY: `acquire` allocated the block from `Global` with this layout, and the caller
         // guarantees that no code uses the block again.
         unsafe { raw::release(&Global, block, layout) };
-        self.0.release(layout.size());
+        self.bytes.release(layout.size());
     }
 }
 
@@ -132,7 +136,7 @@ pub(crate) struct ReservedBytes<'a> {
 
 impl Drop for ReservedBytes<'_> {
     fn drop(&mut self) {
-        self.account.0.release(self.bytes);
+        self.account.bytes.release(self.bytes);
     }
 }
 
@@ -146,16 +150,16 @@ mod tests {
         let layout = Layout::new::<[u64; 8]>();
         let account = StoreAccount::new(100);
         let block = account.acquire(layout).unwrap();
-        assert_eq!((account.held(), account.limit()), (64, 100));
+        assert_eq!((account.bytes.held(), account.bytes.limit()), (64, 100));
         let refused = account.acquire(layout).unwrap_err();
         assert_eq!((refused.asked, refused.held, refused.limit), (64, 64, 100));
-        assert!(refused.by_limit() && account.held() == 64);
+        assert!(refused.by_limit() && account.bytes.held() == 64);
         assert!(account.reserve(36).is_ok() && account.reserve(37).is_err());
-        assert_eq!(account.held(), 64);
+        assert_eq!(account.bytes.held(), 64);
         // SAFETY: `acquire` of this account returned the block for this layout, and the test does
         // not use the block again.
         unsafe { account.release(block, layout) };
-        assert_eq!(account.held(), 0);
+        assert_eq!(account.bytes.held(), 0);
     }
 
     #[test]

@@ -31,62 +31,51 @@ use crate::store::ArenaStore;
 /// set, no thread performs a local free to this shard now or later: the caller is the shard's
 /// owner, or has the lease of the shard's record.
 pub(crate) unsafe fn close_shard(store: &ArenaStore, shard: ShardPtr, queue: bool) -> usize {
-    let geometry = store.geometry();
+    let geometry = &store.geometry;
     rest::end(shard);
-    if !store.single() {
+    if !store.single {
         // SAFETY: the caller drops the arena and closes each shard once.
         unsafe { close_inbox(geometry, shard) };
     }
     // All groups must be marked as dropped before any slot is counted. A free that saw the arena
     // live after the count could set a bit that no thread counts.
     let mut before: *mut PageGroup = ptr::null_mut();
-    each_group(shard.groups().get(), |group| {
+    // SAFETY: the count of each group still includes `ALIVE`, so no thread frees a group (G1).
+    for group in unsafe { PageGroupPtr::list(shard.groups().get()) } {
         group.prev().set(before);
         group.queued().set(usize::from(queue));
         if !weakened!("arena_told_after_the_count") {
             group.record().publish(ptr::null_mut());
         }
         before = group.as_ptr();
-    });
+    }
     let mut left = 0;
     let first = shard.groups().get();
     if !queue {
         shard.groups().set(ptr::null_mut());
     }
-    each_group(first, |group| {
+    // SAFETY: the count of each group includes `ALIVE` until this loop takes it off (G1).
+    for group in unsafe { PageGroupPtr::list(first) } {
         // SAFETY: the caller drops the arena, so it has the turn at this shard or is the pool's
         // only thread.
         unsafe { note_freed(geometry, shard, group) };
-        if !take_share_off(store, group, ALIVE - slots_out(geometry, group)) {
+        let share = ALIVE - slots_out(geometry, group);
+        let last = if store.single { group.count_down_alone(share) } else { group.count_down(share) };
+        if !last {
             left += 1;
-            return;
+            continue;
         }
         if queue {
             unlink(shard, group);
         }
         // SAFETY: this store made the group, this thread counted its last slot, and no list has it.
         unsafe { store.release_group(group) };
-    });
+    }
     if weakened!("arena_told_after_the_count") {
-        each_group(first, |group| group.record().publish(ptr::null_mut()));
+        // SAFETY: only a negative control runs this, and a use of a freed group may end its test.
+        unsafe { PageGroupPtr::list(first) }.for_each(|group| group.record().publish(ptr::null_mut()));
     }
     left
-}
-
-/// Takes the closing thread's `share` off a group's count, and returns whether the count reached
-/// zero, that is, whether no slot is in use.
-fn take_share_off(store: &ArenaStore, group: PageGroupPtr, share: usize) -> bool {
-    if store.single() { group.count_down_alone(share) } else { group.count_down(share) }
-}
-
-/// Calls `visit` for each group of a list. `visit` can free the group.
-fn each_group(mut rest: *mut PageGroup, mut visit: impl FnMut(PageGroupPtr)) {
-    // SAFETY: a group on the list is live until its visit, because its count still includes `ALIVE`
-    // (G1).
-    while let Some(group) = unsafe { PageGroupPtr::from_raw(rest) } {
-        rest = group.next().get();
-        visit(group);
-    }
 }
 
 /// Closes a shard's inbox, and notes the remote frees in it. Later remote frees find the inbox or

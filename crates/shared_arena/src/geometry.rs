@@ -93,19 +93,13 @@ impl ArenaGeometry {
         while group < LARGEST && group / GOAL < per_page {
             group *= 2;
         }
-        loop {
+        while group <= isize::MAX as usize {
             if let Some(geometry) = Self::within(group, stride, align, sizes) {
                 return geometry;
             }
-            group = match group.checked_mul(2) {
-                Some(larger) if larger <= isize::MAX as usize => larger,
-                _ => return Self::none(stride),
-            };
+            group *= 2;
         }
-    }
-
-    /// Returns a layout without pages, for a type that is too large for any group.
-    const fn none(stride: usize) -> Self {
+        // The type is too large for any group.
         Self { group: SMALLEST, near: 0, far: 0, rare: 0, first: 0, stride, slots: SLOTS, pages: 0 }
     }
 
@@ -117,64 +111,59 @@ impl ArenaGeometry {
         if pages > PAGES {
             pages = PAGES;
         }
-        while pages > 0 {
-            if let Some(it) = Self::lay_out(group, pages, stride, align, sizes) {
-                match it.bytes(pages) {
-                    Some(bytes) if bytes <= room => return Some(it),
-                    _ => {}
-                }
+        loop {
+            let it = Self::lay_out(group, pages, stride, align, sizes);
+            let fitting = room.saturating_sub(it.first) / stride;
+            if fitting >= it.strides(pages) {
+                return Some(it);
+            }
+            if fitting == 0 && pages == 1 {
+                return None;
+            }
+            if pages == 1 {
+                // Limit the memory for a first value to `LARGEST` bytes, or to the bytes that one
+                // value needs if these are more.
+                let slots = if group > LARGEST { 1 } else { fitting };
+                return Some(Self { slots, ..it });
             }
             pages -= 1;
         }
-        match Self::lay_out(group, 1, stride, align, sizes) {
-            Some(it) if it.first < room && (room - it.first) / stride > 0 => {
-                // Limit the memory for a first value to `LARGEST` bytes, or to the bytes that one
-                // value needs if these are more.
-                let slots = if group > LARGEST { 1 } else { (room - it.first) / stride };
-                Some(Self { slots, ..it })
-            }
-            _ => None,
-        }
     }
 
-    const fn lay_out(group: usize, pages: usize, stride: usize, align: usize, sizes: Sizes) -> Option<Self> {
+    /// Lays out a group of `pages` pages, whether or not its slots have room in the group.
+    const fn lay_out(group: usize, pages: usize, stride: usize, align: usize, sizes: Sizes) -> Self {
         let near = up(sizes.header, LINE);
         let far = up(near + pages * sizes.near, LINE);
         let rare = up(far + pages * sizes.far, LINE);
-        let end = rare + pages * sizes.rare;
-        match end.checked_next_multiple_of(if align > LINE { align } else { LINE }) {
-            Some(first) => Some(Self { group, near, far, rare, first, stride, slots: SLOTS, pages }),
-            None => None,
-        }
+        let first = up(rare + pages * sizes.rare, if align > LINE { align } else { LINE });
+        Self { group, near, far, rare, first, stride, slots: SLOTS, pages }
     }
 
-    /// Returns the size in bytes of a group of `pages` pages, or `None` if the size overflows.
-    pub(crate) const fn bytes(&self, pages: usize) -> Option<usize> {
-        let Some(before) = pages.saturating_sub(1).checked_mul(SPACING) else { return None };
-        let Some(strides) = before.checked_add(self.slots) else { return None };
-        match strides.checked_mul(self.stride) {
-            Some(bytes) => bytes.checked_add(self.first),
-            None => None,
-        }
+    /// Returns the distance from slot 0 of a group of `pages` pages to the end of its last slot, in
+    /// strides.
+    const fn strides(&self, pages: usize) -> usize {
+        (pages - 1) * SPACING + self.slots
+    }
+
+    /// Returns the size in bytes of a group of `pages` pages: at least one, and no more than the
+    /// largest group has.
+    pub(crate) const fn bytes(&self, pages: usize) -> usize {
+        self.first + self.strides(pages) * self.stride
     }
 
     /// Returns the total size in bytes of the fewest groups that together have `pages` pages.
     /// Returns `None` if the size overflows, or if `pages` is not 0 and no group has room for a
     /// slot.
-    pub(crate) const fn bytes_in_groups(&self, pages: usize) -> Option<usize> {
+    pub(crate) fn bytes_in_groups(&self, pages: usize) -> Option<usize> {
         if pages == 0 {
             return Some(0);
         }
-        if self.pages == 0 {
-            return None;
-        }
-        let (Some(large), rest) = (self.bytes(self.pages), pages % self.pages) else { return None };
-        let Some(large) = large.checked_mul(pages / self.pages) else { return None };
-        match self.bytes(rest) {
-            _ if rest == 0 => Some(large),
-            Some(rest) => large.checked_add(rest),
-            None => None,
-        }
+        let largest = pages.checked_div(self.pages)?;
+        let rest = match pages % self.pages {
+            0 => 0,
+            rest => self.bytes(rest),
+        };
+        self.bytes(self.pages).checked_mul(largest)?.checked_add(rest)
     }
 
     /// Returns the word in which the bit of each slot of a page is set.
@@ -183,10 +172,10 @@ impl ArenaGeometry {
         (1 << self.slots) - 1
     }
 
-    /// Returns the position of the slot that begins `offset` bytes after the group's base.
+    /// Returns the position of the slot at `addr` in its group.
     #[inline]
-    pub(crate) const fn position(&self, offset: usize) -> Position {
-        let strides = (offset - self.first) / self.stride;
+    pub(crate) const fn position(&self, addr: usize) -> Position {
+        let strides = ((addr & (self.group - 1)) - self.first) / self.stride;
         Position { page: strides / SPACING, slot: strides % SPACING }
     }
 
@@ -203,8 +192,8 @@ impl ArenaGeometry {
     }
 }
 
-/// Rounds `offset` up to a multiple of `align`. The sum cannot overflow, because the parts in front
-/// of the slots are small.
+/// Rounds `offset` up to a multiple of `align`, a power of two. The sum cannot overflow, because
+/// the parts in front of the slots are small.
 const fn up(offset: usize, align: usize) -> usize {
     (offset + align - 1) & !(align - 1)
 }
@@ -223,7 +212,7 @@ mod tests {
     fn check(it: &ArenaGeometry, size: usize, align: usize) {
         assert!(it.group.is_power_of_two() && it.pages > 0);
         assert!((1..=63).contains(&it.slots) && it.all().count_ones() as usize == it.slots);
-        let bytes = it.bytes(it.pages).unwrap();
+        let bytes = it.bytes(it.pages);
         assert!(bytes <= it.group - SLACK, "{it:?}");
         assert!(it.near >= SIZES.header && it.near % LINE == 0);
         assert!(it.near + it.pages * SIZES.near <= it.far && it.far % LINE == 0);
@@ -285,7 +274,7 @@ mod tests {
             for size in [0, 1, 65 << 10, 150 << 10, (256 << 10) - 144, (256 << 10) - 72, 3 << 20] {
                 let size = usize::next_multiple_of(size, align);
                 let it = of(size, align);
-                let bytes = it.bytes(it.pages).unwrap();
+                let bytes = it.bytes(it.pages);
                 let one = size.max(align) + align.max(256);
                 assert!(bytes <= LARGEST.max(one), "{size} bytes, aligned to {align}: {it:?}");
                 assert!(it.group <= LARGEST || it.slots == 1, "{it:?}");
@@ -301,7 +290,6 @@ mod tests {
             assert_eq!((it.pages_for(0), it.pages_for(1)), (0, usize::MAX));
         }
         assert_eq!(of(0, 1 << (usize::BITS - 2)).pages, 0);
-        assert_eq!(of(8, 8).bytes(usize::MAX), None);
     }
 
     #[test]
@@ -318,7 +306,7 @@ mod tests {
                 let (mut left, mut bytes) = (pages, 0);
                 while left != 0 {
                     let some = left.min(it.pages);
-                    bytes += it.bytes(some).unwrap();
+                    bytes += it.bytes(some);
                     left -= some;
                 }
                 assert_eq!(it.bytes_in_groups(pages), Some(bytes), "{pages} pages of {it:?}");

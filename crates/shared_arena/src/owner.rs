@@ -31,7 +31,7 @@ impl<'s> ShardOwner<'s> {
     }
 
     pub(crate) fn geometry(self) -> &'s ArenaGeometry {
-        self.store.geometry()
+        &self.store.geometry
     }
 
     /// Drains the inbox: books the remote frees in it, and returns the number of slots that they

@@ -213,7 +213,7 @@ fn look_at(world: &ArenaWorld, store: &ArenaStore, shard: ShardPtr, own: bool, m
         world.looked();
         group.touch();
         // SAFETY: the arena was dropped, and this thread has the turn.
-        let mut new = unsafe { close::note_freed(store.geometry(), shard, group) };
+        let mut new = unsafe { close::note_freed(&store.geometry, shard, group) };
         if weakened!("arena_look_counts_nothing") {
             new = 0;
         }

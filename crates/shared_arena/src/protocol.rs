@@ -96,7 +96,7 @@ pub(crate) unsafe fn make_room_for_counts<'s>(
 /// an eighth of the number of largest groups that the shard's pages would fill. Each of these pages
 /// counts as an emptied group, because it may be the last page of a group that had a slot in use.
 fn scavenge(world: &ArenaWorld, store: &ArenaStore, thorough: bool) {
-    let pages_per_group = store.geometry().pages.max(1);
+    let pages_per_group = store.geometry.pages.max(1);
     for shard in store.shards() {
         let done = with_lease(world, shard, |record| {
             // SAFETY: this thread has the lease (O1).
@@ -152,7 +152,7 @@ pub(crate) unsafe fn shrink(
     record: Option<&Record<ArenaRecord>>,
 ) -> bool {
     // A trim that fulfils this request also books the remote frees before it.
-    store.epoch().raise();
+    store.epoch.raise();
     // SAFETY: the caller holds the record, if there is one.
     let count = unsafe { trim_shards(world, store, record) };
     count + store.release_unbound() != 0

@@ -4,14 +4,16 @@
 
 use core::ptr::{self, NonNull};
 
+use ephemera_prim::gate::Gate;
 use ephemera_prim::prefetch;
+use ephemera_prim::word::OwnerUsize;
 
 use crate::bits::Bits;
 use crate::error::Refused;
 use crate::group::{NearPtr, PageGroupPtr};
 use crate::owner::ShardOwner;
 use crate::shard::QuietFields;
-use crate::store::ArenaStore;
+use crate::store::enter_patiently;
 use crate::trim::Which;
 
 /// The number of cache lines of the next page that a claim prefetches. After these lines, the
@@ -45,7 +47,7 @@ impl ShardOwner<'_> {
     #[cfg(all(feature = "std", target_has_atomic = "64"))]
     pub(crate) fn serve_patiently(self) -> Option<NonNull<u8>> {
         self.serve().or_else(|| {
-            self.store.pop_unbound(ArenaStore::enter_patiently, |group| self.bind(group))?;
+            self.store.pop_unbound(enter_patiently, |group| self.bind(group))?;
             self.serve()
         })
     }
@@ -67,13 +69,10 @@ impl ShardOwner<'_> {
             self.book_and_decide();
         }
         let quiet = self.shard.quiet();
-        let obeyed = quiet.epoch.get();
-        if self.store.epoch().turned(&quiet.epoch) {
-            if self.trim_in_passing(Which::Empty).is_none() {
-                // The gate was shut, so the next slow path tries again.
-                quiet.epoch.set(obeyed);
-            }
-        } else if self.store.trims()
+        // This is a copy, because the trim updates `epoch` itself, unless the gate is shut.
+        if self.store.epoch.turned(&OwnerUsize::new(quiet.epoch.get())) {
+            self.trim_in_passing(Which::Empty);
+        } else if self.store.trims
             && !self.has_resting()
             && served(quiet) >= self.shard.pages().get().max(LOOK_EVERY)
             && self.trim_in_passing(Which::Idle).is_some()
@@ -105,8 +104,7 @@ impl ShardOwner<'_> {
         let slots = near.bits().slots();
         near.local().set(Bits::listed(0).word());
         shard.current().set(near.as_ptr());
-        let page = group.page_of_near(self.geometry(), near);
-        shard.base().set(group.base(self.geometry(), page).as_ptr());
+        shard.base().set(group.base(self.geometry(), near).as_ptr());
         // O2 holds again after this write.
         shard.bits().set(slots);
         if weakened!("arena_idle_by_pages_taken") {
@@ -127,13 +125,7 @@ impl ShardOwner<'_> {
     /// remote frees refill the other groups. Without the drain, the owner would rotate through all
     /// its pages, and each look would find every group used.
     fn first_page(self) -> Option<(PageGroupPtr, NearPtr)> {
-        let first = || {
-            // SAFETY: pages on the list belong to groups of this shard, so the groups are live
-            // (G1).
-            let near = unsafe { NearPtr::from_raw(self.shard.avail().get()) }?;
-            Some((PageGroupPtr::of_near(self.geometry(), near), near))
-        };
-        let (group, near) = first()?;
+        let (group, near) = self.listed_page()?;
         if group.idle().get() == 0 || self.has_resting() || weakened!("arena_idle_page_before_inbox") {
             return Some((group, near));
         }
@@ -142,7 +134,14 @@ impl ShardOwner<'_> {
             // use.
             group.idle().set(0);
         }
-        first()
+        self.listed_page()
+    }
+
+    /// Returns the first page of the list and its group, or `None` if the list is empty.
+    fn listed_page(self) -> Option<(PageGroupPtr, NearPtr)> {
+        // SAFETY: pages on the list belong to groups of this shard, so the groups are live (G1).
+        let near = unsafe { NearPtr::from_raw(self.shard.avail().get()) }?;
+        Some((PageGroupPtr::of_near(self.geometry(), near), near))
     }
 
     /// Binds or allocates a group if the shard needs more pages so that others rest. Returns
@@ -153,11 +152,9 @@ impl ShardOwner<'_> {
 
     /// Prefetches the near part and the first cache lines of the next page on the list.
     fn look_ahead(self) {
-        // SAFETY: pages on the list belong to groups of this shard, so the groups are live (G1).
-        let Some(near) = (unsafe { NearPtr::from_raw(self.shard.avail().get()) }) else { return };
+        let Some((group, near)) = self.listed_page() else { return };
         prefetch::for_write(near.as_ptr().cast());
-        let group = PageGroupPtr::of_near(self.geometry(), near);
-        let base = group.base(self.geometry(), group.page_of_near(self.geometry(), near)).as_ptr();
+        let base = group.base(self.geometry(), near).as_ptr();
         for line in 0..AHEAD {
             prefetch::for_write(base.wrapping_add(line * 64));
         }
@@ -165,8 +162,7 @@ impl ShardOwner<'_> {
 
     /// Binds a group that no shard has. Returns `false` if there is none or the gate stays shut.
     fn bind_unbound(self) -> bool {
-        self.store.has_unbound()
-            && self.store.pop_unbound(ArenaStore::enter, |group| self.bind(group)).is_some()
+        self.store.has_unbound() && self.store.pop_unbound(Gate::enter, |group| self.bind(group)).is_some()
     }
 
     /// Binds a group of free slots to this shard.
@@ -178,9 +174,7 @@ impl ShardOwner<'_> {
         group.idle().set(0);
         // Push the pages in reverse, so that the owner claims from the first page first.
         for page in (0..group.pages()).rev() {
-            let near = group.near(self.geometry(), page);
-            near.next().set(shard.avail().get());
-            shard.avail().set(near.as_ptr());
+            shard.list(group.near(self.geometry(), page));
         }
         shard.pages().add(group.pages());
         group.next().set(shard.groups().get());
@@ -193,7 +187,7 @@ impl ShardOwner<'_> {
     pub(crate) fn grow(self) -> Result<(), Refused> {
         let pages = self.shard.pages().get().clamp(1, self.geometry().pages.max(1));
         let group = self.store.make_group(pages).or_else(|refused| match pages {
-            0 | 1 => Err(refused),
+            1 => Err(refused),
             _ => self.store.make_group(1),
         })?;
         self.bind(group);

@@ -41,8 +41,8 @@ impl ShardOwner<'_> {
         let freed = self.book_inbox();
         let rest = &self.shard.quiet().rest;
         let (stride, slots) = (self.geometry().stride, self.geometry().slots);
-        let may_rest = (!self.store.account().is_limited() || weakened!("limited_pages_rest"))
-            && self.store.trims()
+        let may_rest = (!self.store.account.bytes.is_limited() || weakened!("limited_pages_rest"))
+            && self.store.trims
             && stride <= LARGEST_STRIDE
             && self.shard.pages().get() * SPACING * stride >= LEAST;
         let goal = if may_rest { (REST / SPACING / stride).min(MOST_PAGES) } else { 0 };

@@ -27,8 +27,7 @@ use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 use crate::bag::{BagLink, Linked};
 use crate::bits::Bits;
 use crate::geometry::ArenaGeometry;
-use crate::group::Far;
-use crate::group::{NearPart, NearPtr, PageGroup, PageGroupPtr};
+use crate::group::{Far, NearPart, NearPtr, PageGroup, PageGroupPtr};
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 use crate::turn::Turn;
 
@@ -253,7 +252,7 @@ impl ShardPtr {
             self.hot().publish(slot.as_ptr());
             return;
         }
-        let position = geometry.position(slot.addr().get() & (geometry.group - 1));
+        let position = geometry.position(slot.addr().get());
         let near = group.near(geometry, position.page);
         let bits = near.bits();
         if bits.is_unlisted() {
@@ -277,9 +276,9 @@ impl ShardPtr {
         near.local().publish(Bits::listed(slot).word());
     }
 
-    /// Adds a page that was full to the front of the list `avail`. A look at a parked shard reads
-    /// neither the page's link nor `avail`, so these writes need not be published.
-    fn list(self, near: NearPtr) {
+    /// Adds a page that is on no list to the front of the list `avail`. A look at a parked shard
+    /// reads neither the page's link nor `avail`, so these writes need not be published.
+    pub(crate) fn list(self, near: NearPtr) {
         near.next().set(self.avail().get());
         self.avail().set(near.as_ptr());
     }
@@ -302,7 +301,7 @@ impl ShardPtr {
             // SAFETY: the group of a free slot of this shard is live, and the slot's pointer
             // derives from the group (G1).
             let group = unsafe { PageGroupPtr::around(slot, geometry.group) };
-            let position = geometry.position(slot.addr().get() & (geometry.group - 1));
+            let position = geometry.position(slot.addr().get());
             self.book(group.near(geometry, position.page), 1 << position.slot);
         }
         // SAFETY: the group of the current page belongs to this shard, so it is live (G1).
@@ -319,7 +318,7 @@ impl ShardPtr {
         // `observe` makes all accesses to the slot before its free visible to this thread.
         let hot = self.hot().observe();
         if hot.addr() & !(geometry.group - 1) == group.as_ptr().addr() {
-            let position = geometry.position(hot.addr() & (geometry.group - 1));
+            let position = geometry.position(hot.addr());
             if position.page == page {
                 slots |= 1 << position.slot;
             }
@@ -349,7 +348,7 @@ pub(crate) fn used(geometry: &ArenaGeometry, slot: NonNull<u8>) {
         // SAFETY: the caller has just claimed the slot or is about to free it, so its group is
         // live. The slot's pointer derives from the group (G1).
         let group = unsafe { PageGroupPtr::around(slot, geometry.group) };
-        let position = geometry.position(slot.addr().get() & (geometry.group - 1));
+        let position = geometry.position(slot.addr().get());
         group.touch();
         group.use_slot(geometry, position.page, position.slot);
     }

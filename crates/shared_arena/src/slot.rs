@@ -90,7 +90,7 @@ unsafe fn free_remote<T>(group: PageGroupPtr, slot: NonNull<T>) {
     // This function is generic so that the stride is a constant, which makes the division by the
     // stride cheap.
     let geometry = &Of::<T>::GEOMETRY;
-    let position = geometry.position(slot.addr().get() & (geometry.group - 1));
+    let position = geometry.position(slot.addr().get());
     // SAFETY: the caller owns the slot, which was claimed from `group`, and does not use it again.
     // `position` names the slot's page and bit.
     unsafe { thread::free_remote(group, group.far(geometry, position.page), 1 << position.slot) };
@@ -166,7 +166,7 @@ unsafe fn free_other<T>(slot: NonNull<T>) {
     // SAFETY: a slot of the group is in use, so the group is bound.
     let store = || ArenaStore::of(unsafe { ShardPtr::of(group) });
     // SAFETY: the store is live while one of its slots is in use.
-    if group.record().get().is_null() && unsafe { store().as_ref() }.single() {
+    if group.record().get().is_null() && unsafe { store().as_ref() }.single {
         // SAFETY: the slot belongs to a dropped pool. The caller may free it and does not use it
         // again.
         unsafe { OneThread::free(slot) };
@@ -248,7 +248,7 @@ impl<T, H: ArenaKind> ClaimedSlot<T, H> {
     #[inline]
     pub(crate) fn start_counts(&self, store: &ArenaStore) -> Result<(), Refused> {
         let (group, position) = locate(self.place);
-        group.make_counts(store.account(), &Of::<T>::GEOMETRY, position.page, position.slot)?.start();
+        group.make_counts(&store.account, &Of::<T>::GEOMETRY, position.page, position.slot)?.start();
         Ok(())
     }
 
@@ -326,7 +326,7 @@ fn locate<T>(place: NonNull<T>) -> (PageGroupPtr, Position) {
     // SAFETY: a slot's pointer derives from its group, which lives while one of its slots is in
     // use.
     let group = unsafe { PageGroupPtr::around(place, geometry.group) };
-    (group, geometry.position(place.addr().get() & (geometry.group - 1)))
+    (group, geometry.position(place.addr().get()))
 }
 
 /// Returns the counts of a slot that has a counted handle.
@@ -337,9 +337,7 @@ fn locate<T>(place: NonNull<T>) -> (PageGroupPtr, Position) {
 #[inline]
 pub(crate) unsafe fn count_of<'a, T>(place: NonNull<T>) -> &'a Count {
     let (group, position) = locate(place);
-    // SAFETY: `make_counts` made the page's array before the handle was made.
-    let count: *const Count = unsafe { group.count(&Of::<T>::GEOMETRY, position.page, position.slot) };
-    // SAFETY: the counts live while a slot of the group is in use. The caller's handle keeps this
-    // slot in use, and the caller does not use the result after the handle is gone.
-    unsafe { &*count }
+    // SAFETY: `make_counts` made the page's array before the handle was made. The handle keeps the
+    // group from being freed, and the caller does not use the result after the handle is gone.
+    unsafe { group.count(&Of::<T>::GEOMETRY, position.page, position.slot) }
 }

@@ -2,7 +2,7 @@
 
 use crate::group::PageGroupPtr;
 use crate::shard::ShardPtr;
-use crate::store::ArenaStore;
+use crate::store::{ArenaStore, enter_patiently};
 
 /// The memory that an arena holds from the global allocator, and how much of it is in use.
 ///
@@ -71,9 +71,9 @@ impl Stats {
     /// Returns the statistics of a store whose arena is live. `value_size` is the size of a value
     /// in bytes.
     pub(crate) fn of(store: &ArenaStore, value_size: usize) -> Self {
-        let account = store.account();
+        let account = &store.account.bytes;
         let mut this = Self { bytes_held: account.held(), limit: account.limit(), ..Self::default() };
-        match store.enter_patiently() {
+        match enter_patiently(&store.gate) {
             Some(_pass) => store.walk(|shard, group| this.add(store, shard, group)),
             None => this.unread = true,
         }
@@ -86,7 +86,7 @@ impl Stats {
     }
 
     fn add(&mut self, store: &ArenaStore, shard: Option<ShardPtr>, group: PageGroupPtr) {
-        let geometry = store.geometry();
+        let geometry = &store.geometry;
         self.groups += 1;
         for page in 0..group.pages() {
             let front = shard.map_or(0, |shard| shard.front_slots(geometry, group, page));

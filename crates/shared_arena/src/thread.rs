@@ -73,7 +73,7 @@ pub(crate) fn claim(store: &ArenaStore, geometry: &ArenaGeometry) -> Result<NonN
 #[inline(never)]
 fn claim_slow(store: &ArenaStore) -> Result<NonNull<u8>, Refused> {
     if !store.is_ours() {
-        return Err(store.account().refused(0, RefusalCause::OtherCopy));
+        return Err(store.account.refused(0, RefusalCause::OtherCopy));
     }
     // SAFETY: this thread holds the record, which belongs to `WORLD`, during the call.
     with_record(store, |record| unsafe { protocol::claim_slow(&WORLD, store, record) })
@@ -98,7 +98,7 @@ fn with_record<R>(
     store: &ArenaStore,
     visit: impl FnOnce(&'static Record<ArenaRecord>) -> Result<R, Refused>,
 ) -> Result<R, Refused> {
-    let no_record = || store.account().refused(size_of::<Record<ArenaRecord>>(), RefusalCause::Record);
+    let no_record = || store.account.refused(size_of::<Record<ArenaRecord>>(), RefusalCause::Record);
     let held = local::hold::<ArenaRecord>().ok_or_else(no_record)?;
     let result = visit(held.record());
     if let Held::Leased(lease) = held {

@@ -7,15 +7,16 @@
 
 use core::ptr;
 
-use ephemera_prim::gate::Pass;
+use ephemera_prim::gate::{Gate, Pass};
 
 use crate::account::ReservedBytes;
 use crate::bits::Bits;
+use crate::counts::Count;
 use crate::error::Refused;
-use crate::group::{self, NearPart, NearPtr, PageGroup, PageGroupPtr};
+use crate::group::{NearPart, NearPtr, PageGroup, PageGroupPtr};
 use crate::owner::ShardOwner;
 use crate::rest;
-use crate::store::ArenaStore;
+use crate::store::{ArenaStore, enter_patiently};
 
 /// The groups that a trim takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,25 +45,25 @@ impl ShardOwner<'_> {
     /// says. Returns the number of these groups, or `None` if another thread holds the gate for too
     /// long.
     pub(crate) fn trim(self, fate: Fate) -> Option<usize> {
-        self.trim_inside_gate(ArenaStore::enter_patiently, Which::Empty, fate)
+        self.trim_inside_gate(enter_patiently, Which::Empty, fate)
     }
 
     /// Sorts the pages with free slots, so that the next claims take slots of partly used groups
     /// first. Also frees idle groups. If the gate stays shut, only drains the inbox.
     pub(crate) fn prefer_used_pages(self) {
-        self.trim_inside_gate(ArenaStore::enter_patiently, Which::Idle, Fate::Release);
+        self.trim_inside_gate(enter_patiently, Which::Idle, Fate::Release);
     }
 
     /// Trims during a claim: frees the groups that `which` selects, and returns their number.
     /// Returns `None` if the gate is shut. Does not wait for the gate, because the next slow path
     /// tries again.
     pub(crate) fn trim_in_passing(self, which: Which) -> Option<usize> {
-        self.trim_inside_gate(ArenaStore::try_enter, which, Fate::Release)
+        self.trim_inside_gate(Gate::try_enter, which, Fate::Release)
     }
 
     fn trim_inside_gate(
         self,
-        enter: fn(&ArenaStore) -> Option<Pass<'_>>,
+        enter: fn(&Gate) -> Option<Pass<'_>>,
         which: Which,
         fate: Fate,
     ) -> Option<usize> {
@@ -71,11 +72,11 @@ impl ShardOwner<'_> {
         if which == Which::Empty {
             // This trim fulfils the requests to trim that the thread sees here, and sees the remote
             // frees before them. It can miss frees that precede a later request.
-            self.store.epoch().turned(epoch);
+            self.store.epoch.turned(epoch);
         }
         self.book_inbox();
         let weak = weakened!("arena_trim_beside_a_walk");
-        let pass = if weak { None } else { enter(self.store) };
+        let pass = if weak { None } else { enter(&self.store.gate) };
         if pass.is_none() && !weak {
             // The pass over the groups did not run, so the requests to trim stay pending.
             epoch.set(obeyed);
@@ -83,7 +84,7 @@ impl ShardOwner<'_> {
         }
         if which == Which::Empty {
             if weakened!("arena_trim_fulfils_later_requests") {
-                self.store.epoch().turned(epoch);
+                self.store.epoch.turned(epoch);
             }
             rest::end(shard);
         }
@@ -94,20 +95,16 @@ impl ShardOwner<'_> {
         let mut all = SortedPages::default();
         let (mut gone, mut count): (*mut PageGroup, usize) = (ptr::null_mut(), 0);
         let mut before: Option<PageGroupPtr> = None;
-        let mut rest = shard.groups().get();
         // SAFETY: this thread owns the shard, and only the owner takes groups off this list, so the
         // groups on it are live (G1).
-        while let Some(group) = unsafe { PageGroupPtr::from_raw(rest) } {
-            rest = group.next().get();
+        for group in unsafe { PageGroupPtr::list(shard.groups().get()) } {
             let free =
                 (0..group.pages()).all(|page| group.near(geometry, page).bits().slots() == geometry.all());
             let goes = free && (which == Which::Empty || group.idle().get() != 0);
             group.idle().set(usize::from(free));
             if goes {
-                match before {
-                    Some(before) => before.next().set(rest),
-                    None => shard.groups().set(rest),
-                }
+                let link = before.as_ref().map_or(shard.groups(), PageGroupPtr::next);
+                link.set(group.next().get());
                 shard.pages().sub(group.pages());
                 group.next().set(gone);
                 gone = group.as_ptr();
@@ -129,8 +126,7 @@ impl ShardOwner<'_> {
         } else {
             // SAFETY: the groups are on no list that another thread can reach, so no other thread
             // frees them (G1).
-            while let Some(group) = unsafe { PageGroupPtr::from_raw(gone) } {
-                gone = group.next().get();
+            for group in unsafe { PageGroupPtr::list(gone) } {
                 self.store.push_unbound(group);
             }
         }
@@ -147,9 +143,9 @@ pub(crate) fn reserve_counts(store: &ArenaStore, refused: Refused) -> Option<Res
     if !refused.by_limit() {
         store.release_unbound();
     }
-    let bytes = group::counts_layout(store.geometry()).size();
+    let bytes = store.geometry.slots * size_of::<Count>();
     loop {
-        match store.account().reserve(bytes) {
+        match store.account.reserve(bytes) {
             Ok(reserved) => return (!weakened!("counts_keep_no_room")).then_some(reserved),
             Err(_) if store.release_one_unbound() => {}
             Err(_) => return None,

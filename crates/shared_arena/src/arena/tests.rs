@@ -20,7 +20,7 @@ fn conc_a_claim_waits_longer_for_a_shut_gate_before_a_refusal() {
     thread::scope(|scope| {
         let arena = &arena;
         scope.spawn(move || {
-            let pass = arena.core.store().enter();
+            let pass = arena.core.store().gate.enter();
             shut.send(pass.is_some()).unwrap();
             thread::sleep(Duration::from_millis(20));
             drop(pass);
@@ -40,8 +40,8 @@ fn a_request_to_trim_waits_for_an_open_gate() {
     drop(fill(if cfg!(miri) { 260 } else { 1_000 }));
     let (store, pages) = (arena.core.store(), arena.statistics().pages);
     // Ask for a trim, like a call to `shrink_to_fit` on another thread.
-    store.epoch().raise();
-    let pass = store.enter();
+    store.epoch.raise();
+    let pass = store.gate.enter();
     assert!(pass.is_some());
     let kept = fill(70);
     drop(pass);

@@ -1,8 +1,7 @@
 //! Stores the counts of counted handles: an array for each page, allocated at the page's first
 //! counted handle.
 
-use core::alloc::Layout;
-use core::ptr::{self, NonNull};
+use core::ptr;
 
 use ephemera_prim::sync::{AtomicPtr, Ordering};
 
@@ -26,14 +25,13 @@ impl PageCounts {
     ///
     /// # Safety
     /// A successful call to [`PageCounts::make`] happened before this one, and the page has this
-    /// slot.
+    /// slot. The page's group is not freed while the result is used.
     #[inline]
-    pub(super) unsafe fn of(&self, slot: usize) -> &Count {
+    pub(super) unsafe fn of<'a>(&self, slot: usize) -> &'a Count {
         // SAFETY: the caller guarantees that `make` stored the array, which has an element for each
         // slot.
         let count = unsafe { self.0.load(Ordering::Relaxed).add(slot) };
-        // SAFETY: `make` initialised the array, which lives as long as the group that contains
-        // `self`.
+        // SAFETY: `make` initialised the array, which lives as long as the page's group.
         unsafe { &*count }
     }
 
@@ -58,11 +56,9 @@ impl PageCounts {
     /// # Safety
     /// No code uses the page's counts again, and earlier calls to `make` had the same arguments.
     pub(super) unsafe fn release(&self, account: &StoreAccount, geometry: &ArenaGeometry) {
-        if let Some(counts) = NonNull::new(self.0.load(Ordering::Relaxed)) {
-            // SAFETY: `make` acquired the array with this layout, and the caller guarantees that no
-            // code uses it again.
-            unsafe { account.release(counts.cast(), counts_layout(geometry)) };
-        }
+        // SAFETY: `make` published an array of this length, and the caller guarantees that no code
+        // uses it again.
+        unsafe { account.release_array(&self.0, geometry.slots) };
     }
 }
 
@@ -71,9 +67,3 @@ impl PageCounts {
 ordering!(publish_order = Release, Relaxed if "counts_publish_relaxed");
 // ORDERING: Acquire. Pairs with the Release in `StoreAccount::publish_array`.
 ordering!(see_order = Acquire, Relaxed if "counts_see_relaxed");
-
-/// Returns the layout of a page's counts. The layout always exists, because a page has at most 63
-/// slots.
-pub(crate) fn counts_layout(geometry: &ArenaGeometry) -> Layout {
-    Layout::array::<Count>(geometry.slots).unwrap_or(Layout::new::<Count>())
-}

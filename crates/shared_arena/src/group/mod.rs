@@ -15,7 +15,6 @@
 mod counted;
 mod parts;
 
-pub(crate) use counted::counts_layout;
 pub(crate) use parts::{Far, NearPart, NearPtr};
 
 use core::alloc::Layout;
@@ -31,7 +30,6 @@ use crate::account::StoreAccount;
 use crate::counts::Count;
 use crate::error::Refused;
 use crate::geometry::{ArenaGeometry, Sizes};
-use counted::PageCounts;
 use parts::Rare;
 
 /// The header of a group. Code borrows single fields through [`PageGroupPtr`], never the whole
@@ -87,8 +85,10 @@ impl<T> Of<T> {
 
 /// Returns the layout of a group of `pages` pages, or `None` if no group has this number of pages.
 pub(crate) fn layout(geometry: &ArenaGeometry, pages: usize) -> Option<Layout> {
-    let bytes = geometry.bytes(pages).filter(|_| pages != 0 && pages <= geometry.pages)?;
-    Layout::from_size_align(bytes, geometry.group).ok()
+    if pages == 0 || pages > geometry.pages {
+        return None;
+    }
+    Layout::from_size_align(geometry.bytes(pages), geometry.group).ok()
 }
 
 /// A pointer to a group.
@@ -121,6 +121,22 @@ impl PageGroupPtr {
     #[inline]
     pub(crate) unsafe fn from_raw(group: *mut PageGroup) -> Option<Self> {
         NonNull::new(group).map(Self)
+    }
+
+    /// Returns the groups of a list, beginning with `first`. Reads a group's link before it yields
+    /// the group, which may then be freed or put into another list.
+    ///
+    /// # Safety
+    /// `first` is null or the first group of a list. Each group of the list is not freed before it
+    /// is yielded, nor while the yielded pointer is used (G1).
+    pub(crate) unsafe fn list(mut first: *mut PageGroup) -> impl Iterator<Item = Self> {
+        core::iter::from_fn(move || {
+            // SAFETY: the caller guarantees that the group is not freed before it is yielded, nor
+            // while the yielded pointer is used.
+            let group = unsafe { Self::from_raw(first) }?;
+            first = group.next().get();
+            Some(group)
+        })
     }
 
     /// Returns the group that contains a slot or a part of a page.
@@ -162,10 +178,9 @@ impl PageGroupPtr {
             // SAFETY: the parts lie in the group after its header, at aligned offsets.
             unsafe { group.part(geometry.rare, page).write(Rare::new()) };
         }
-        let bytes = geometry.bytes(pages).unwrap_or(geometry.first);
         // SAFETY: the bytes after the parts lie in the caller's memory, and no other code uses
         // them.
-        unsafe { poison(group.at(geometry.first), bytes - geometry.first) };
+        unsafe { poison(group.at(geometry.first), geometry.bytes(pages) - geometry.first) };
         group
     }
 
@@ -223,11 +238,7 @@ impl PageGroupPtr {
     /// Tells loom that a slot is handed out or is about to be freed.
     #[cfg(ephemera_loom)]
     pub(crate) fn use_slot(self, geometry: &ArenaGeometry, page: usize, slot: usize) {
-        let rare = self.part::<Rare>(geometry.rare, page);
-        // SAFETY: the group is not freed while this pointer is used (G1), and the reference covers
-        // only the witnesses.
-        let slots = unsafe { &(*rare.as_ptr()).slots };
-        slots[slot].write();
+        self.rare(geometry, page).slots[slot].write();
     }
 
     #[inline]
@@ -237,10 +248,11 @@ impl PageGroupPtr {
         unsafe { NearPtr::new(self.part(geometry.near, page)) }
     }
 
-    /// Returns the number of the page that `near` belongs to.
+    /// Returns the address of slot 0 in the page with the near part `near`.
     #[inline]
-    pub(crate) fn page_of_near(self, geometry: &ArenaGeometry, near: NearPtr) -> usize {
-        (near.as_non_null().addr().get() - self.0.addr().get() - geometry.near) / size_of::<NearPart>()
+    pub(crate) fn base(self, geometry: &ArenaGeometry, near: NearPtr) -> NonNull<u8> {
+        let offset = near.as_non_null().addr().get() - self.0.addr().get() - geometry.near;
+        self.at(geometry.page_offset(offset / size_of::<NearPart>()))
     }
 
     /// Returns the group that contains the near part `near`.
@@ -275,32 +287,29 @@ impl PageGroupPtr {
         unsafe { &(*far.as_ptr()).foreign }
     }
 
-    /// Returns the word with the slots of a page that the arena's drop or a look has noted as free.
-    pub(crate) fn noted(&self, geometry: &ArenaGeometry, page: usize) -> &OwnerU64 {
+    #[inline]
+    fn rare(&self, geometry: &ArenaGeometry, page: usize) -> &Rare {
         let rare = self.part::<Rare>(geometry.rare, page);
         // SAFETY: the group is not freed while this pointer is used (G1), and the reference covers
-        // only this field.
-        unsafe { &(*rare.as_ptr()).noted }
+        // only this part, which consists of atomics (and witnesses in models).
+        unsafe { &*rare.as_ptr() }
     }
 
-    #[inline]
-    fn counts(&self, geometry: &ArenaGeometry, page: usize) -> &PageCounts {
-        let rare = self.part::<Rare>(geometry.rare, page);
-        // SAFETY: the group is not freed while this pointer is used (G1), and the reference covers
-        // only this field.
-        unsafe { &(*rare.as_ptr()).counts }
+    /// Returns the word with the slots of a page that the arena's drop or a look has noted as free.
+    pub(crate) fn noted(&self, geometry: &ArenaGeometry, page: usize) -> &OwnerU64 {
+        &self.rare(geometry, page).noted
     }
 
     /// Returns the counts of a slot that has a counted handle.
     ///
     /// # Safety
     /// A successful call to [`PageGroupPtr::make_counts`] for this page happened before this one,
-    /// and the page has this slot.
+    /// and the page has this slot. The group is not freed while the result is used.
     #[inline]
-    pub(crate) unsafe fn count(&self, geometry: &ArenaGeometry, page: usize, slot: usize) -> &Count {
-        // SAFETY: the caller guarantees that `make_counts` has made the page's array, and that the
-        // page has this slot.
-        unsafe { self.counts(geometry, page).of(slot) }
+    pub(crate) unsafe fn count<'a>(self, geometry: &ArenaGeometry, page: usize, slot: usize) -> &'a Count {
+        // SAFETY: the caller guarantees that `make_counts` has made the page's array, that the page
+        // has this slot, and that the group is not freed while the result is used.
+        unsafe { self.rare(geometry, page).counts.of(slot) }
     }
 
     /// Returns the counts of a slot that the caller owns. Allocates the page's array if the page
@@ -316,16 +325,10 @@ impl PageGroupPtr {
         page: usize,
         slot: usize,
     ) -> Result<&Count, Refused> {
-        self.counts(geometry, page).make(account, geometry)?;
+        self.rare(geometry, page).counts.make(account, geometry)?;
         // SAFETY: `make` succeeded, so the page has its array. The caller owns the slot, so the
-        // page has this slot.
+        // page has this slot. The result borrows this pointer, so the group is not freed (G1).
         Ok(unsafe { self.count(geometry, page, slot) })
-    }
-
-    /// Returns the address of a page's slot 0.
-    #[inline]
-    pub(crate) fn base(self, geometry: &ArenaGeometry, page: usize) -> NonNull<u8> {
-        self.at(geometry.page_offset(page))
     }
 
     /// Frees the group. No other thread may touch the group after this call begins.
@@ -339,7 +342,7 @@ impl PageGroupPtr {
             self.foreign(geometry, page).end_closable();
             // SAFETY: no slot of the page is in use, so no code uses its counts again.
             // `make_counts` passed the same arguments to `make`.
-            unsafe { self.counts(geometry, page).release(account, geometry) };
+            unsafe { self.rare(geometry, page).counts.release(account, geometry) };
         }
         if let Some(layout) = layout(geometry, pages) {
             // SAFETY: the group was acquired from `account` with this layout, and no code uses it

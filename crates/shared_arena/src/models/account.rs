@@ -29,6 +29,6 @@ fn loom_a_refusal_by_the_limit_reports_the_bytes_that_exceeded_it() {
             }
         }
         other.join().unwrap();
-        assert_eq!(account.held(), 0);
+        assert_eq!(account.bytes.held(), 0);
     });
 }

@@ -132,7 +132,7 @@ fn free(world: &ArenaWorld, here: *const (), slot: ClaimedSlot) {
         unsafe { shard.put(GEOMETRY, group, slot.0.cast()) };
     } else {
         used(GEOMETRY, slot.0.cast());
-        let position = GEOMETRY.position(slot.0.addr().get() & (GEOMETRY.group - 1));
+        let position = GEOMETRY.position(slot.0.addr().get());
         // SAFETY: the caller owns the slot of this page, whose arena belongs to `world`, and does
         // not use the slot again.
         let last = unsafe {
@@ -369,9 +369,9 @@ fn loom_two_first_counted_handles_share_one_array() {
         let start = |model: &Model, slot: ClaimedSlot| {
             // SAFETY: the slot is in use, so its group is live.
             let group = unsafe { PageGroupPtr::around(slot.0, GEOMETRY.group) };
-            let position = GEOMETRY.position(slot.0.addr().get() & (GEOMETRY.group - 1));
+            let position = GEOMETRY.position(slot.0.addr().get());
             let count =
-                group.make_counts(model.store().account(), GEOMETRY, position.page, position.slot).unwrap();
+                group.make_counts(&model.store().account, GEOMETRY, position.page, position.slot).unwrap();
             count.start();
             assert!(count.drop_strong() && count.drop_weak());
         };

@@ -82,7 +82,7 @@ fn park(world: &ArenaWorld, lease: &Lease<'_, ArenaRecord>, arenas: usize) -> Ve
 fn place(slot: ClaimedSlot) -> (PageGroupPtr, NonNull<Far>, u64) {
     // SAFETY: the slot is in use, so its group is live.
     let group = unsafe { PageGroupPtr::around(slot, GEOMETRY.group) };
-    let position = GEOMETRY.position(slot.addr().get() & (GEOMETRY.group - 1));
+    let position = GEOMETRY.position(slot.addr().get());
     (group, group.far(GEOMETRY, position.page), 1 << position.slot)
 }
 

@@ -26,7 +26,7 @@ fn groups_of_an_exited_thread_are_found_after_the_gate_opens() {
     slots.into_iter().for_each(|slot| finish_free(&world, slot, true));
     drop(exited);
 
-    let pass = store.enter();
+    let pass = store.gate.enter();
     let mut slots = vec![claim(&world, arena, &mine)];
     assert_eq!(
         (pass.is_some(), theirs.pages().get()),
@@ -69,7 +69,7 @@ fn a_look_for_idle_groups_waits_for_an_open_gate() {
 
     // SAFETY: this thread has the lease of a record of `world`.
     let slow_path = || unsafe { claim_slow(&world, store, mine.record()) }.unwrap();
-    let pass = store.enter();
+    let pass = store.gate.enter();
     slots.extend(last.into_iter().chain((0..64).map(|_| slow_path())));
     assert_eq!((pass.is_some(), fourth_group.idle().get()), (true, 0), "no look while the gate is shut");
     drop(pass);

@@ -2,7 +2,7 @@
 
 use core::alloc::Layout;
 
-use super::ArenaStore;
+use super::{ArenaStore, enter_patiently};
 use crate::error::{RefusalCause, Refused};
 
 /// The size in bytes above which the arena tests a requested capacity before it allocates groups.
@@ -45,7 +45,7 @@ impl ArenaStore {
         while pages != 0 {
             let some = pages.min(self.geometry.pages);
             let group = self.make_group(some)?;
-            match self.enter_patiently() {
+            match enter_patiently(&self.gate) {
                 Some(_pass) => self.push_unbound(group),
                 // SAFETY: the group was just made, so no slot of it is in use, no list has it, and
                 // no other thread has seen it.

@@ -28,10 +28,10 @@ use crate::account::StoreAccount;
 use crate::error::{RefusalCause, Refused};
 use crate::geometry::ArenaGeometry;
 use crate::group::{self, ALIVE, PageGroup, PageGroupPtr};
-use crate::shard::ShardPtr;
+use crate::shard::{Shard, ShardPtr};
 use segments::Segments;
 
-/// The maximum number of times that [`ArenaStore::enter_patiently`] calls [`Gate::enter`]. After
+/// The maximum number of times that [`enter_patiently`] calls [`Gate::enter`]. After
 /// each failed call, the thread spins or lets other threads run.
 const PATIENCE: usize = if cfg!(ephemera_loom) {
     1
@@ -55,25 +55,38 @@ pub(crate) struct ArenaSettings {
 #[repr(C)]
 pub(crate) struct ArenaStore {
     segments: Segments,
-    geometry: ArenaGeometry,
-    account: StoreAccount,
+    pub(crate) geometry: ArenaGeometry,
+    pub(crate) account: StoreAccount,
     /// A pointer to this store that may access and free the whole store.
     this: NonNull<ArenaStore>,
     /// Empty groups that no shard has. The gate protects the list.
     unbound: OwnerPtr<PageGroup>,
     /// The lock that a thread holds while it changes `unbound`, takes groups off another list, or
     /// walks along the lists.
-    gate: Gate,
-    epoch: Epoch,
-    trims: bool,
+    pub(crate) gate: Gate,
+    pub(crate) epoch: Epoch,
+    /// Whether slow paths free idle groups without a request.
+    pub(crate) trims: bool,
     /// Whether the store belongs to a pool, so that only one thread uses the store.
-    single: bool,
+    pub(crate) single: bool,
     /// The address that identifies the copy of this crate that made the store.
     copy: *const (),
     /// The count of the store's parts. Until the closing thread takes its part off, the count is
     /// [`ALIVE`] minus the parts that were taken off. After that, it is the number of groups, and
     /// of shards in a bag, that are left.
     left: AtomicUsize,
+}
+
+/// Passes a gate like [`Gate::enter`], but waits longer before it returns `None`.
+pub(crate) fn enter_patiently(gate: &Gate) -> Option<Pass<'_>> {
+    let backoff = Backoff::new();
+    for _ in 0..PATIENCE {
+        if let Some(pass) = gate.enter() {
+            return Some(pass);
+        }
+        backoff.snooze();
+    }
+    None
 }
 
 /// Returns an address that differs between the copies of this crate in a process. A plugin may be
@@ -115,29 +128,6 @@ impl ArenaStore {
         Ok(place)
     }
 
-    #[inline]
-    pub(crate) fn geometry(&self) -> &ArenaGeometry {
-        &self.geometry
-    }
-
-    pub(crate) fn account(&self) -> &StoreAccount {
-        &self.account
-    }
-
-    pub(crate) fn epoch(&self) -> &Epoch {
-        &self.epoch
-    }
-
-    /// Returns whether slow paths free idle groups without a request.
-    pub(crate) fn trims(&self) -> bool {
-        self.trims
-    }
-
-    /// Returns whether only one thread uses the store.
-    pub(crate) fn single(&self) -> bool {
-        self.single
-    }
-
     /// Returns whether this copy of the crate made the store. Another copy assigns seats
     /// independently, so two threads of one process could have the same seat in this store.
     #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
@@ -153,29 +143,6 @@ impl ArenaStore {
     pub(crate) unsafe fn disown(store: NonNull<Self>) {
         // SAFETY: the store is live, and only the caller uses it.
         unsafe { (*store.as_ptr()).copy = ptr::null() };
-    }
-
-    /// Makes one attempt to pass the gate, without waiting.
-    pub(crate) fn try_enter(&self) -> Option<Pass<'_>> {
-        self.gate.try_enter()
-    }
-
-    /// Passes the gate. Returns `None` if another thread keeps the gate shut for longer than a
-    /// short wait.
-    pub(crate) fn enter(&self) -> Option<Pass<'_>> {
-        self.gate.enter()
-    }
-
-    /// Passes the gate like [`Self::enter`], but waits longer before it returns `None`.
-    pub(crate) fn enter_patiently(&self) -> Option<Pass<'_>> {
-        let backoff = Backoff::new();
-        for _ in 0..PATIENCE {
-            if let Some(pass) = self.gate.enter() {
-                return Some(pass);
-            }
-            backoff.snooze();
-        }
-        None
     }
 
     /// Allocates a group of `pages` pages. The group is not bound to a shard.
@@ -199,20 +166,38 @@ impl ArenaStore {
 
     /// Returns the shard in this seat, if there is one. Only the thread that has the seat may call
     /// this.
-    #[cfg(all(feature = "std", target_has_atomic = "64"))]
     #[inline]
     pub(crate) fn shard(&self, seat: Seat) -> Option<ShardPtr> {
         self.segments.shard(seat)
     }
 
-    /// Returns the shard in this seat. Makes the shard first if there is none.
+    /// Returns the shard in this seat. If there is none, makes one for `record`.
+    ///
+    /// # Errors
+    /// Returns [`Refused`] if no shard can have this seat, or if the limit or the global allocator
+    /// refuses the memory for the shard.
     ///
     /// # Safety
     /// The caller has the seat: it holds the record, or it is the pool's only thread.
     pub(crate) unsafe fn make_shard(&self, seat: Seat, record: *const ()) -> Result<ShardPtr, Refused> {
-        let this = self.this.as_ptr().cast_const().cast();
-        // SAFETY: the caller has the seat, and the segments and the account are this store's.
-        unsafe { self.segments.make_shard(&self.account, seat, record, this) }
+        if let Some(shard) = self.shard(seat) {
+            return Ok(shard);
+        }
+        let cell = self.segments.make_cell(&self.account, seat)?;
+        let layout = Layout::new::<Shard>();
+        let shard = self.account.acquire(layout)?.cast::<Shard>();
+        // The global allocator can itself use this arena, so the call above may have made the
+        // shard.
+        if let Some(there) = self.shard(seat) {
+            // SAFETY: the memory was just acquired with this layout, and no other code has seen it.
+            unsafe { self.account.release(shard.cast(), layout) };
+            return Ok(there);
+        }
+        // SAFETY: the fresh memory has this layout.
+        unsafe { shard.write(Shard::new(record, self.this.as_ptr().cast())) };
+        cell.shard.publish(shard.as_ptr());
+        // SAFETY: shards live as long as the store (S1).
+        Ok(unsafe { ShardPtr::new(shard) })
     }
 
     /// Returns all shards that this thread sees.
@@ -241,29 +226,28 @@ impl ArenaStore {
     }
 
     /// Passes the gate with `enter`, takes a group off the list of groups that no shard has, and
-    /// calls `bind` with the group before the gate opens again. Returns `None` if the gate stays
-    /// shut or the list is empty.
-    pub(crate) fn pop_unbound(
+    /// returns the result of `bind`, which gets the group before the gate opens again. Returns
+    /// `None` if the gate stays shut or the list is empty.
+    pub(crate) fn pop_unbound<R>(
         &self,
-        enter: fn(&Self) -> Option<Pass<'_>>,
-        bind: impl FnOnce(PageGroupPtr),
-    ) -> Option<()> {
+        enter: fn(&Gate) -> Option<Pass<'_>>,
+        bind: impl FnOnce(PageGroupPtr) -> R,
+    ) -> Option<R> {
         let weak = weakened!("arena_bind_beside_another");
-        let pass = if weak { None } else { enter(self) };
+        let pass = if weak { None } else { enter(&self.gate) };
         if pass.is_none() && !weak {
             return None;
         }
         // SAFETY: groups on the list are live while this thread is inside the gate (G1).
         let group = unsafe { PageGroupPtr::from_raw(self.unbound.get()) }?;
         self.unbound.set(group.next().get());
-        bind(group);
-        Some(())
+        Some(bind(group))
     }
 
     /// Frees the groups that no shard has, and returns their number. Does nothing and returns 0 if
     /// the gate stays shut.
     pub(crate) fn release_unbound(&self) -> usize {
-        let Some(pass) = self.enter_patiently() else { return 0 };
+        let Some(pass) = enter_patiently(&self.gate) else { return 0 };
         let list = self.unbound.get();
         self.unbound.set(ptr::null_mut());
         drop(pass);
@@ -274,9 +258,7 @@ impl ArenaStore {
 
     /// Frees one group that no shard has. Returns `false` if there is none or the gate stays shut.
     pub(crate) fn release_one_unbound(&self) -> bool {
-        let mut taken = None;
-        self.pop_unbound(Self::enter_patiently, |group| taken = Some(group));
-        let Some(group) = taken else { return false };
+        let Some(group) = self.pop_unbound(enter_patiently, |group| group) else { return false };
         // SAFETY: this group of the store is empty and off the list, so no other thread has a
         // pointer to it.
         unsafe { self.release_group(group) };
@@ -297,12 +279,11 @@ impl ArenaStore {
     ///
     /// # Safety
     /// This store made the groups, they are empty, and no other thread has a pointer to them.
-    pub(crate) unsafe fn release_list(&self, mut list: *mut PageGroup) -> usize {
+    pub(crate) unsafe fn release_list(&self, list: *mut PageGroup) -> usize {
         let mut count = 0;
         // SAFETY: the caller guarantees that no other thread has a pointer to these groups, so only
         // this thread frees them (G1).
-        while let Some(group) = unsafe { PageGroupPtr::from_raw(list) } {
-            list = group.next().get();
+        for group in unsafe { PageGroupPtr::list(list) } {
             // SAFETY: the caller guarantees that this store made the group, and that the group is
             // empty and unreachable.
             unsafe { self.release_group(group) };
@@ -315,11 +296,10 @@ impl ArenaStore {
     /// caller must be inside the gate, or must be the only user of the store.
     pub(crate) fn walk(&self, mut visit: impl FnMut(Option<ShardPtr>, PageGroupPtr)) {
         let lists = self.shards().map(|shard| (Some(shard), shard.groups().observe()));
-        for (shard, mut at) in lists.chain(core::iter::once((None, self.unbound.get()))) {
+        for (shard, list) in lists.chain(core::iter::once((None, self.unbound.get()))) {
             // SAFETY: no group leaves its list while the caller is inside the gate (G1).
-            while let Some(group) = unsafe { PageGroupPtr::from_raw(at) } {
+            for group in unsafe { PageGroupPtr::list(list) } {
                 group.touch();
-                at = group.next().get();
                 visit(shard, group);
             }
         }
@@ -335,7 +315,12 @@ impl ArenaStore {
     pub(crate) unsafe fn take_off_parts(store: NonNull<Self>, parts: usize) -> bool {
         // SAFETY: the store is live while the caller's parts are not taken off. The reference
         // covers only this field.
-        let last = take_off(unsafe { &(*store.as_ptr()).left }, parts);
+        let left = unsafe { &(*store.as_ptr()).left };
+        // ORDERING: AcqRel. Pairs with itself, in `take_off_parts`. Publishes: all accesses to the
+        // store, to the thread that frees the store.
+        ordering!(part_order = AcqRel, Relaxed if "arena_left_relaxed");
+        // ORDERING: `part_order`. Pairs with the subtractions of other threads in `take_off_parts`.
+        let last = left.fetch_sub(parts, part_order()) == parts;
         if last {
             // SAFETY: no group and no shard in a bag is left, and this thread sees all accesses to
             // the store by the threads that took off the other parts.
@@ -360,17 +345,8 @@ impl ArenaStore {
         // SAFETY: the caller is the only user, and no group is left.
         unsafe { this.segments.release(&this.account) };
         let layout = Layout::new::<Self>();
-        ephemera_prim::invariant!(this.account.held() == layout.size(), "a store leaves memory behind");
+        ephemera_prim::invariant!(this.account.bytes.held() == layout.size(), "a store leaves memory behind");
         // SAFETY: `create` acquired the store with this layout, and `this` is not used again.
         unsafe { ephemera_prim::raw::release(&allocator_api2::alloc::Global, store.cast(), layout) };
     }
-}
-
-/// Subtracts `parts` from the count. Returns whether the count reached zero.
-fn take_off(left: &AtomicUsize, parts: usize) -> bool {
-    // ORDERING: AcqRel. Pairs with itself, in `take_off`. Publishes: all accesses to the store, to
-    // the thread that frees the store.
-    ordering!(part_order = AcqRel, Relaxed if "arena_left_relaxed");
-    // ORDERING: `part_order`. Pairs with the subtractions of other threads in `take_off`.
-    left.fetch_sub(parts, part_order()) == parts
 }

@@ -2,7 +2,7 @@
 //! never moves. A thread finds its shard with two loads, even while other threads add their shards.
 
 use core::alloc::Layout;
-use core::ptr::{self, NonNull};
+use core::ptr;
 
 use ephemera_prim::sync::{AtomicPtr, Ordering};
 use ephemera_prim::witness::Witness;
@@ -39,8 +39,8 @@ impl Seat {
 
 /// A cell of a segment: the pointer to one shard, or null.
 #[derive(Debug)]
-struct SegmentCell {
-    shard: OwnerPtr<Shard>,
+pub(super) struct SegmentCell {
+    pub(super) shard: OwnerPtr<Shard>,
     witness: Witness,
 }
 
@@ -79,75 +79,42 @@ impl Segments {
         unsafe { ShardPtr::from_raw(cell.shard.get()) }
     }
 
-    /// Returns the shard in this seat. If there is none, makes one for `store` and `record`.
+    /// Returns the cell of this seat. Makes its segment first if there is none.
     ///
-    /// # Safety
-    /// The caller has the seat: it holds the record, or it is the pool's only thread. `account` and
-    /// these segments belong to `store`.
-    pub(super) unsafe fn make_shard(
-        &self,
-        account: &StoreAccount,
-        seat: Seat,
-        record: *const (),
-        store: *const (),
-    ) -> Result<ShardPtr, Refused> {
-        if let Some(shard) = self.shard(seat) {
-            return Ok(shard);
-        }
+    /// # Errors
+    /// Returns [`Refused`] if no segment has this seat, or if the limit or the global allocator
+    /// refuses the memory for the segment.
+    pub(super) fn make_cell(&self, account: &StoreAccount, seat: Seat) -> Result<&SegmentCell, Refused> {
         if seat == Seat::NOBODYS || seat.segment >= SEGMENTS {
             return Err(account.refused(usize::MAX, RefusalCause::AddressSpace));
         }
-        let segment = self.make_segment(account, seat.segment)?;
-        let layout = Layout::new::<Shard>();
-        let shard = account.acquire(layout)?.cast::<Shard>();
-        // The global allocator can itself use this arena, so the call above may have made the
-        // shard.
-        if let Some(there) = self.shard(seat) {
-            // SAFETY: the memory was just acquired with this layout, and no other code has seen it.
-            unsafe { account.release(shard.cast(), layout) };
-            return Ok(there);
+        let head = &self.0[seat.segment];
+        // ORDERING: `see_order`. Pairs with the Release in `StoreAccount::publish_array`.
+        let mut segment = head.load(see_order());
+        if segment.is_null() {
+            let (cells, orders) = (FIRST << seat.segment, (publish_order(), see_order()));
+            segment = account.publish_array(head, cells, SegmentCell::new, orders)?;
         }
-        // SAFETY: the fresh memory has this layout.
-        unsafe { shard.write(Shard::new(record, store)) };
-        // SAFETY: this thread sees the published segment, `seat.at` is within its bounds, and the
-        // cell is used only in this call.
-        let cell = unsafe { cell(segment, seat.at) };
-        cell.shard.publish(shard.as_ptr());
-        self.shard(seat).ok_or_else(|| account.refused(0, RefusalCause::GlobalAllocator))
+        // SAFETY: this thread sees the published segment, and `seat.at` is within its bounds. The
+        // result borrows the segments.
+        Ok(unsafe { cell(segment, seat.at) })
     }
 
-    fn make_segment(&self, account: &StoreAccount, number: usize) -> Result<*mut SegmentCell, Refused> {
-        let head = &self.0[number];
+    /// Returns the cells of a segment, or none if this thread does not see the segment.
+    fn cells(&self, number: usize) -> impl Iterator<Item = &SegmentCell> {
         // ORDERING: `see_order`. Pairs with the Release in `StoreAccount::publish_array`.
-        let there = head.load(see_order());
-        if !there.is_null() {
-            return Ok(there);
-        }
-        account.publish_array(head, FIRST << number, SegmentCell::new, (publish_order(), see_order()))
+        let segment = self.0[number].load(see_order());
+        let cells = if segment.is_null() { 0 } else { FIRST << number };
+        // SAFETY: this thread sees the published segment, which has `FIRST << number` cells. The
+        // iterator borrows the segments, so the store is live.
+        (0..cells).map(move |at| unsafe { cell(segment, at) })
     }
 
     /// Returns all shards that this thread sees.
     pub(super) fn shards(&self) -> impl Iterator<Item = ShardPtr> {
-        let cells = self.0.iter().enumerate().flat_map(|(number, segment)| {
-            // ORDERING: `see_order`. Pairs with the Release in `StoreAccount::publish_array`.
-            let segment = segment.load(see_order());
-            let cells = if segment.is_null() { 0 } else { FIRST << number };
-            // SAFETY: the segment was published and has `FIRST << number` cells. The iterator
-            // borrows the segments, so the store is live.
-            (0..cells).map(move |at| unsafe { cell(segment, at) })
-        });
+        let cells = (0..SEGMENTS).flat_map(|number| self.cells(number));
         // SAFETY: shards live as long as the store (S1).
         cells.filter_map(|cell| unsafe { ShardPtr::from_raw(cell.shard.observe()) })
-    }
-
-    /// Tells loom that this thread is about to free the cells of this segment.
-    fn end_cells(&self, number: usize) {
-        let segment = self.0[number].load(Ordering::Relaxed);
-        let cells = if segment.is_null() { 0 } else { FIRST << number };
-        for at in 0..cells {
-            // SAFETY: the segment was published, and has `FIRST << number` cells.
-            unsafe { cell(segment, at) }.witness.end();
-        }
     }
 
     /// Frees all shards and segments.
@@ -156,20 +123,15 @@ impl Segments {
     /// No other thread uses the store again, no shard has a group, and `account` is the store's.
     pub(super) unsafe fn release(&self, account: &StoreAccount) {
         for shard in self.shards() {
-            if let Some(memory) = NonNull::new(shard.as_ptr()) {
-                // SAFETY: the shard was acquired with this layout, and no code uses it.
-                unsafe { account.release(memory.cast(), Layout::new::<Shard>()) };
-            }
+            // SAFETY: the shard was acquired with this layout, and no code uses it.
+            unsafe { account.release(shard.as_non_null().cast(), Layout::new::<Shard>()) };
         }
         for (number, segment) in self.0.iter().enumerate() {
-            let segment = NonNull::new(segment.load(Ordering::Relaxed));
             if cfg!(ephemera_loom) {
-                self.end_cells(number);
+                self.cells(number).for_each(|cell| cell.witness.end());
             }
-            if let (Some(segment), Some(layout)) = (segment, segment_layout(number)) {
-                // SAFETY: the segment was acquired with this layout, and no code uses it.
-                unsafe { account.release(segment.cast(), layout) };
-            }
+            // SAFETY: each segment was published with this number of cells, and no code uses it.
+            unsafe { account.release_array(segment, FIRST << number) };
         }
     }
 }
@@ -189,13 +151,8 @@ unsafe fn cell<'s>(segment: *mut SegmentCell, at: usize) -> &'s SegmentCell {
     cell
 }
 
-fn segment_layout(number: usize) -> Option<Layout> {
-    let cells = FIRST.checked_shl(u32::try_from(number).ok()?)?;
-    Layout::array::<SegmentCell>(cells).ok()
-}
-
-// ORDERING: Release. Pairs with the Acquire in `Segments::shard`, `Segments::make_segment`,
-// `Segments::shards` and, if it finds a segment, in `StoreAccount::publish_array`. Publishes: the
+// ORDERING: Release. Pairs with the Acquire in `Segments::shard`, `Segments::make_cell`,
+// `Segments::cells` and, if it finds a segment, in `StoreAccount::publish_array`. Publishes: the
 // initialised segment.
 ordering!(publish_order = Release, Relaxed if "segment_publish_relaxed");
 // ORDERING: Acquire. Pairs with the Release in `StoreAccount::publish_array`.
