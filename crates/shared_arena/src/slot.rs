@@ -138,56 +138,29 @@ impl ArenaKind for OneThread {
 impl ArenaKind for Either {
     #[inline]
     unsafe fn free<T>(slot: NonNull<T>) {
-        // SAFETY: the pointer derives from the slot's group, which lives while one of its slots is
-        // in use.
-        let record =
-            unsafe { PageGroupPtr::around(slot, Of::<T>::GEOMETRY.group) }.record().get().cast_const();
-        if record == pool_mark() {
-            // SAFETY: the slot belongs to a pool. The caller may free it and does not use it again.
-            unsafe { OneThread::free(slot) };
-        } else {
-            // SAFETY: the slot does not belong to a live pool. The caller may free it and does not
-            // use it again.
-            unsafe { free_other(slot) };
+        #[cfg(all(feature = "std", target_has_atomic = "64"))]
+        if !is_of_pool(slot) {
+            // SAFETY: the slot belongs to an arena that is not a pool. The caller may free it and
+            // does not use it again.
+            return unsafe { Threads::free(slot) };
         }
+        // SAFETY: the slot belongs to a pool. The caller may free it and does not use it again.
+        unsafe { OneThread::free(slot) };
     }
 }
 
-/// Frees a slot of a `SharedArena`, of an `Arena`, or of a dropped pool.
-///
-/// # Safety
-/// `slot` was claimed from an arena of this crate, but not from a live pool. The calling thread may
-/// free the slot, and the caller does not use it again.
+/// Returns whether a slot in use belongs to a pool, live or dropped.
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 #[inline]
-unsafe fn free_other<T>(slot: NonNull<T>) {
-    // SAFETY: the slot is in use, so its group is live.
+fn is_of_pool<T>(slot: NonNull<T>) -> bool {
+    // SAFETY: the pointer derives from the slot's group, which lives while one of its slots is in
+    // use.
     let group = unsafe { PageGroupPtr::around(slot, Of::<T>::GEOMETRY.group) };
+    let record = group.record().get().cast_const();
     // SAFETY: a slot of the group is in use, so the group is bound.
     let store = || ArenaStore::of(unsafe { ShardPtr::of(group) });
     // SAFETY: the store is live while one of its slots is in use.
-    if group.record().get().is_null() && unsafe { store().as_ref() }.single {
-        // SAFETY: the slot belongs to a dropped pool. The caller may free it and does not use it
-        // again.
-        unsafe { OneThread::free(slot) };
-    } else {
-        // SAFETY: the slot belongs to an arena that is not a pool. The caller may free it and does
-        // not use it again.
-        unsafe { Threads::free(slot) };
-    }
-}
-
-/// Frees a slot of a pool that was dropped.
-///
-/// # Safety
-/// `slot` was claimed from an arena of this crate, but not from a live pool. The calling thread may
-/// free the slot, and the caller does not use it again.
-#[cfg(not(all(feature = "std", target_has_atomic = "64")))]
-#[inline]
-unsafe fn free_other<T>(slot: NonNull<T>) {
-    // SAFETY: pools are the only arenas on this target. The caller may free the slot and does not
-    // use it again.
-    unsafe { OneThread::free(slot) };
+    record == pool_mark() || (record.is_null() && unsafe { store().as_ref() }.single)
 }
 
 /// A guard for a claimed slot that no handle owns. Dropping the guard frees the slot without

@@ -140,11 +140,6 @@ impl<T> PoolCore<T> {
         let prefer_used = || self.owner().prefer_used_pages();
         slot.retry_counts(self.store(), refused, make_room, prefer_used, || self.claim())
     }
-
-    /// Frees the empty groups, and returns their number.
-    fn free_empty(&self) -> usize {
-        self.owner().trim(Fate::Release).unwrap_or(0) + self.store().release_unbound()
-    }
 }
 
 impl<T> Drop for PoolCore<T> {
@@ -167,7 +162,8 @@ impl<T> Pool<T> {
     ///
     /// Visits each page of the pool, so the call takes time linear in the number of pages.
     pub fn trim(&self) -> bool {
-        self.core.free_empty() != 0
+        let trimmed = self.core.owner().trim(Fate::Release).unwrap_or(0);
+        trimmed + self.core.store().release_unbound() != 0
     }
 
     /// Alias of [`Pool::trim`], under its name in shared_arena 0.8.

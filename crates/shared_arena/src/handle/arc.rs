@@ -131,7 +131,7 @@ impl<T> Weak<T> {
     pub fn upgrade(&self) -> Option<ArenaArc<T>> {
         // SAFETY: `upgrade` counted the new handle, and the slot has a value while the strong count
         // is not zero (H1).
-        self.count().upgrade().then(|| unsafe { ArenaArc::adopt(self.place()) })
+        self.count().upgrade().then(|| unsafe { ArenaArc::adopt(self.place) })
     }
 }
 
@@ -176,7 +176,6 @@ impl<T> Drop for ArenaArc<T> {
 }
 
 impl<T: RefUnwindSafe> UnwindSafe for ArenaArc<T> {}
-impl<T: RefUnwindSafe> RefUnwindSafe for ArenaArc<T> {}
 
 // SAFETY: the last handle drops the value, on any thread (so `T: Send`), and all handles give
 // shared references to the value (so `T: Sync`). The counts are atomic, and any thread may free the

@@ -85,11 +85,9 @@ impl<T> ArenaRc<T> {
         }
         let place = ManuallyDrop::new(this).place;
         // SAFETY: `this` was the only handle and is forgotten, so this guard owns the slot.
-        let slot: ClaimedSlot<T, Either> = unsafe { ClaimedSlot::adopt(place) };
-        // SAFETY: the slot has a value. No handle is left, and `slot` does not drop the value.
-        let value = unsafe { place.read() };
-        drop(slot);
-        Ok(value)
+        let _slot: ClaimedSlot<T, Either> = unsafe { ClaimedSlot::adopt(place) };
+        // SAFETY: the slot has a value. No handle is left, and `_slot` does not drop the value.
+        Ok(unsafe { place.read() })
     }
 
     /// Drops the value of the last handle, and frees the slot.
@@ -97,10 +95,9 @@ impl<T> ArenaRc<T> {
     fn drop_last(&mut self) {
         // SAFETY: the last handle is being dropped, so this guard owns the slot. The guard frees
         // the slot even if the value's destructor unwinds.
-        let slot: ClaimedSlot<T, Either> = unsafe { ClaimedSlot::adopt(self.place) };
+        let _slot: ClaimedSlot<T, Either> = unsafe { ClaimedSlot::adopt(self.place) };
         // SAFETY: the slot has a value, and no other handle can reach it.
         unsafe { self.place.drop_in_place() };
-        drop(slot);
     }
 }
 
@@ -144,4 +141,3 @@ impl<T> Drop for ArenaRc<T> {
 }
 
 impl<T: RefUnwindSafe> UnwindSafe for ArenaRc<T> {}
-impl<T: RefUnwindSafe> RefUnwindSafe for ArenaRc<T> {}

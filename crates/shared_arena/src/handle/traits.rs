@@ -5,9 +5,51 @@
 //! Programs written for shared_arena 0.8 call the value's methods, for example those of an `Option`
 //! or a number.
 
-/// Implements the traits of a handle that dereferences to its value through `place`.
-macro_rules! as_value {
-    ($name:ident) => {
+/// Defines a handle that dereferences to its value and converts to and from a raw pointer.
+macro_rules! handle {
+    ($(#[$meta:meta])* $name:ident) => {
+        $(#[$meta])*
+        #[repr(transparent)]
+        pub struct $name<T> {
+            place: core::ptr::NonNull<T>,
+            value: core::marker::PhantomData<T>,
+        }
+
+        impl<T> $name<T> {
+            /// # Safety
+            /// The invariant H1 of this type holds for `place` and the new handle.
+            #[inline]
+            pub(crate) unsafe fn adopt(place: core::ptr::NonNull<T>) -> Self {
+                Self { place, value: core::marker::PhantomData }
+            }
+
+            /// Returns the pointer to the value without dropping the handle. The value stays live
+            /// at least until
+            #[doc = concat!("[`", stringify!($name), "::from_raw`].")]
+            #[inline]
+            #[must_use = "the handle is never dropped unless `from_raw` recreates it"]
+            pub fn into_raw(this: Self) -> core::ptr::NonNull<T> {
+                core::mem::ManuallyDrop::new(this).place
+            }
+
+            /// Recreates a handle from a pointer that
+            #[doc = concat!("[`", stringify!($name), "::into_raw`] returned.")]
+            ///
+            /// # Safety
+            /// `value` is exactly the pointer that `into_raw` returned. A pointer made from a
+            /// reference to the value is not enough, because it may access only the value. The
+            /// pointer came from a handle of this type that the calling thread is allowed to own.
+            /// Each call to `into_raw` permits one call to `from_raw`. This copy of the crate made
+            /// the handle, not another copy in a plugin or its host.
+            #[inline]
+            #[must_use]
+            pub unsafe fn from_raw(value: core::ptr::NonNull<T>) -> Self {
+                // SAFETY: H1 held for the handle that `into_raw` forgot, and the new handle
+                // replaces that handle.
+                unsafe { Self::adopt(value) }
+            }
+        }
+
         impl<T> core::ops::Deref for $name<T> {
             type Target = T;
 
@@ -64,55 +106,6 @@ macro_rules! as_value {
     };
 }
 
-/// Defines a handle that dereferences to its value and converts to and from a raw pointer.
-macro_rules! handle {
-    ($(#[$meta:meta])* $name:ident) => {
-        $(#[$meta])*
-        #[repr(transparent)]
-        pub struct $name<T> {
-            place: core::ptr::NonNull<T>,
-            value: core::marker::PhantomData<T>,
-        }
-
-        as_value!($name);
-
-        impl<T> $name<T> {
-            /// # Safety
-            /// The invariant H1 of this type holds for `place` and the new handle.
-            #[inline]
-            pub(crate) unsafe fn adopt(place: core::ptr::NonNull<T>) -> Self {
-                Self { place, value: core::marker::PhantomData }
-            }
-
-            /// Returns the pointer to the value without dropping the handle. The value stays live
-            /// at least until
-            #[doc = concat!("[`", stringify!($name), "::from_raw`].")]
-            #[inline]
-            #[must_use = "the handle is never dropped unless `from_raw` recreates it"]
-            pub fn into_raw(this: Self) -> core::ptr::NonNull<T> {
-                core::mem::ManuallyDrop::new(this).place
-            }
-
-            /// Recreates a handle from a pointer that
-            #[doc = concat!("[`", stringify!($name), "::into_raw`] returned.")]
-            ///
-            /// # Safety
-            /// `value` is exactly the pointer that `into_raw` returned. A pointer made from a
-            /// reference to the value is not enough, because it may access only the value. The
-            /// pointer came from a handle of this type that the calling thread is allowed to own.
-            /// Each call to `into_raw` permits one call to `from_raw`. This copy of the crate made
-            /// the handle, not another copy in a plugin or its host.
-            #[inline]
-            #[must_use]
-            pub unsafe fn from_raw(value: core::ptr::NonNull<T>) -> Self {
-                // SAFETY: H1 held for the handle that `into_raw` forgot, and the new handle
-                // replaces that handle.
-                unsafe { Self::adopt(value) }
-            }
-        }
-    };
-}
-
 /// Implements the methods that the two counted handles share.
 macro_rules! counted {
     ($name:ident) => {
@@ -161,24 +154,15 @@ macro_rules! boxed {
         }
 
         impl<T> $name<T> {
-            /// Converts the handle into a guard that frees the slot without dropping the value.
-            #[inline]
-            fn into_slot(this: Self) -> crate::slot::ClaimedSlot<T, $home> {
-                let place = core::mem::ManuallyDrop::new(this).place;
-                // SAFETY: the handle owned the slot alone, and is forgotten (H1).
-                unsafe { crate::slot::ClaimedSlot::adopt(place) }
-            }
-
             /// Returns the value and frees its slot.
             #[inline]
             #[must_use]
             pub fn into_inner(this: Self) -> T {
-                let place = this.place;
-                let slot = Self::into_slot(this);
-                // SAFETY: the slot has a value (H1), and the guard `slot` does not drop it.
-                let value = unsafe { place.read() };
-                drop(slot);
-                value
+                let place = core::mem::ManuallyDrop::new(this).place;
+                // SAFETY: the handle owned the slot alone, and is forgotten (H1).
+                let _slot: crate::slot::ClaimedSlot<T, $home> = unsafe { crate::slot::ClaimedSlot::adopt(place) };
+                // SAFETY: the slot has a value (H1), and the guard `_slot` does not drop it.
+                unsafe { place.read() }
             }
 
             /// Pins the value. The value does not move with its handle, and the value's slot is not
@@ -197,10 +181,9 @@ macro_rules! boxed {
             fn drop(&mut self) {
                 // SAFETY: this handle owns the slot, and the guard frees it even if the value's
                 // destructor unwinds (H1).
-                let slot: crate::slot::ClaimedSlot<T, $home> = unsafe { crate::slot::ClaimedSlot::adopt(self.place) };
+                let _slot: crate::slot::ClaimedSlot<T, $home> = unsafe { crate::slot::ClaimedSlot::adopt(self.place) };
                 // SAFETY: the slot has a value, and only this handle can reach it (H1).
                 unsafe { self.place.drop_in_place() };
-                drop(slot);
             }
         }
 
@@ -227,6 +210,5 @@ macro_rules! boxed {
         }
 
         impl<T: core::panic::UnwindSafe> core::panic::UnwindSafe for $name<T> {}
-        impl<T: core::panic::RefUnwindSafe> core::panic::RefUnwindSafe for $name<T> {}
     };
 }

@@ -29,7 +29,7 @@ use crate::slot::{ClaimedSlot, Threads, count_of};
 /// The strong count says whether the slot has a value.
 #[repr(transparent)]
 pub struct Weak<T> {
-    place: NonNull<T>,
+    pub(super) place: NonNull<T>,
     value: PhantomData<T>,
 }
 
@@ -39,11 +39,6 @@ impl<T> Weak<T> {
     #[inline]
     pub(crate) unsafe fn adopt(place: NonNull<T>) -> Self {
         Self { place, value: PhantomData }
-    }
-
-    #[inline]
-    pub(super) fn place(&self) -> NonNull<T> {
-        self.place
     }
 
     #[inline]
