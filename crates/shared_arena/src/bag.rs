@@ -27,9 +27,11 @@ ordering!(take_order = Acquire, Relaxed if "arena_take_relaxed");
 
 /// A type whose values can be in a bag. A value is in at most one bag at a time.
 pub(crate) trait Linked: Sized {
-    /// Returns the address of the item's link. The item and its link are live while a thread pushes
-    /// the item, while it is in a bag, and while a visitor has it.
-    fn link(item: NonNull<Self>) -> NonNull<BagLink<Self>>;
+    /// Returns the item's link. The item and its link are live while a thread pushes the item,
+    /// while it is in a bag, and while a visitor has it.
+    fn link<'a>(item: NonNull<Self>) -> &'a BagLink<Self>
+    where
+        Self: 'a;
 }
 
 /// The link from an item to the next item in the same list. Only a thread that has taken the item
@@ -71,7 +73,7 @@ pub(crate) struct Bag<T> {
     fresh: OwnerPtr<T>,
     /// Items to visit again.
     old: OwnerPtr<T>,
-    /// Items that were visited since `old` was last empty.
+    /// Items that were visited since a visitor last moved this list to `old`.
     seen: OwnerPtr<T>,
 }
 
@@ -119,15 +121,12 @@ impl<T: Linked> Bag<T> {
     /// Adds an item.
     pub(crate) fn push(&self, item: NonNull<T>) {
         // ORDERING: `push_order`. Pairs with `Visit::next_new`.
-        push(&self.news, item.as_ptr(), None, push_order(), |below| link(item).set(below));
+        push(&self.news, item.as_ptr(), None, push_order(), |below| T::link(item).set(below));
     }
 
     /// Starts a visit. Returns `None` if another thread is visiting.
     pub(crate) fn visit(&self) -> Option<Visit<'_, T>> {
         let pass = self.gate.try_enter()?;
-        if self.old.get().is_null() {
-            self.turn_over();
-        }
         Some(Visit { bag: self, kept: ptr::null_mut(), _pass: pass })
     }
 
@@ -147,12 +146,6 @@ impl<T: Linked> Bag<T> {
         // finds the gate open, or the visitor finds the request.
         fence(Ordering::SeqCst);
         self.visit()
-    }
-
-    fn turn_over(&self) {
-        let seen = self.seen.get();
-        self.seen.set(ptr::null_mut());
-        self.old.publish(seen);
     }
 }
 
@@ -176,15 +169,17 @@ impl<T: Linked> Visit<'_, T> {
     /// Takes out an item that an earlier visit kept. Returns `None` if there is none. Takes out
     /// each of these items once before it takes out any of them again.
     pub(crate) fn next_old(&mut self) -> Option<NonNull<T>> {
-        pop(&self.bag.old).or_else(|| {
-            self.bag.turn_over();
-            pop(&self.bag.old)
-        })
+        if self.bag.old.get().is_null() {
+            let seen = self.bag.seen.get();
+            self.bag.seen.set(ptr::null_mut());
+            self.bag.old.publish(seen);
+        }
+        pop(&self.bag.old)
     }
 
     /// Keeps an item for another visit.
     pub(crate) fn keep(&mut self, item: NonNull<T>) {
-        link(item).set(self.kept);
+        T::link(item).set(self.kept);
         self.kept = item.as_ptr();
     }
 }
@@ -192,24 +187,16 @@ impl<T: Linked> Visit<'_, T> {
 impl<T: Linked> Drop for Visit<'_, T> {
     fn drop(&mut self) {
         while let Some(item) = NonNull::new(self.kept) {
-            self.kept = link(item).get();
-            link(item).set(self.bag.seen.get());
+            self.kept = T::link(item).get();
+            T::link(item).set(self.bag.seen.get());
             self.bag.seen.publish(item.as_ptr());
         }
     }
 }
 
-/// Returns the link of an item. The item is in a bag, or the caller is about to push it or has
-/// taken it out.
-fn link<'a, T: Linked>(item: NonNull<T>) -> &'a BagLink<T> {
-    // SAFETY: the link is live while its item is pushed, in a bag or taken out (`Linked`), and code
-    // only ever borrows the link shared.
-    unsafe { T::link(item).as_ref() }
-}
-
 fn pop<T: Linked>(list: &OwnerPtr<T>) -> Option<NonNull<T>> {
     let first = NonNull::new(list.get())?;
-    list.set(link(first).get());
+    list.set(T::link(first).get());
     Some(first)
 }
 

@@ -2,15 +2,13 @@
 //! that says whether the page is listed.
 #![forbid(unsafe_code)]
 
-use core::fmt;
-
 /// The free slots of a page, as the page's owner knows them.
 ///
 /// The topmost bit is [`Bits::LISTED`]. This bit is set while the page is on its shard's list of
 /// pages with free slots, or is the current page. A word of zero means that the page is full and
 /// unlisted. A local free that finds zero links the page and then sets the bit of its slot. A local
 /// free that finds another value only sets the bit.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bits(u64);
 
 impl Bits {
@@ -57,13 +55,6 @@ impl Bits {
     }
 }
 
-impl fmt::Debug for Bits {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let listed = if self.is_unlisted() { "unlisted" } else { "listed" };
-        write!(f, "Bits({:#018x}, {listed})", self.slots())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::Bits;
@@ -79,6 +70,5 @@ mod tests {
         assert_eq!(two.slots(), 1 << 5 | 1 << 62);
         assert_eq!(Bits::of(two.word()), two);
         assert_eq!((Bits::listed(0).slots(), Bits::listed(0).is_unlisted()), (0, false));
-        assert_eq!(alloc::format!("{:?}", Bits::listed(3)), "Bits(0x0000000000000003, listed)");
     }
 }

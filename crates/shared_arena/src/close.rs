@@ -134,7 +134,6 @@ pub(crate) fn unlink(shard: ShardPtr, group: PageGroupPtr) {
     if let Some(next) = unsafe { PageGroupPtr::from_raw(next) } {
         next.prev().set(prev);
     }
-    #[cfg(all(feature = "std", target_has_atomic = "64"))]
     if shard.cursor().get() == group.as_ptr() {
         shard.cursor().set(next);
     }

@@ -8,9 +8,7 @@
 //! A page has no counts before its first counted handle (`group::counted`). A thread that finds a
 //! count above half of its range aborts the process.
 
-#[cfg(all(feature = "std", target_has_atomic = "64"))]
-use ephemera_prim::sync::change_if;
-use ephemera_prim::sync::{AtomicU64, Ordering};
+use ephemera_prim::sync::{AtomicU64, Ordering, change_if};
 use ephemera_prim::witness::Witness;
 
 const STRONG: u64 = 1;
@@ -21,26 +19,19 @@ const MOST: u64 = 1 << 31;
 /// The initial counts: one strong handle, and the one weak count that all strong handles share.
 const START: u64 = STRONG | WEAK;
 
-#[cfg(all(feature = "std", target_has_atomic = "64"))]
-mod orderings {
-    use super::Ordering;
-
-    // ORDERING: Release. Pairs with the Acquire in `Count::drop_strong`, `Count::drop_weak`,
-    // `Count::is_unique` and `Count::take_unique`. Publishes: this handle's last use of the value,
-    // or of the slot.
-    ordering!(pub(super) let_go_order = Release, Relaxed if "count_let_go_relaxed");
-    // ORDERING: Acquire. Pairs with the Release in `Count::drop_strong`: the value is dropped after
-    // its last use.
-    ordering!(pub(super) last_strong_order = Acquire, Relaxed if "count_last_strong_relaxed");
-    // ORDERING: Acquire. Pairs with the Release in `Count::drop_weak`: the slot is freed after the
-    // value was dropped.
-    ordering!(pub(super) last_weak_order = Acquire, Relaxed if "count_last_weak_relaxed");
-    // ORDERING: Acquire. Pairs with the Release in `Count::drop_strong` and `Count::drop_weak`: the
-    // only handle may write to the value after all others have read it.
-    ordering!(pub(super) alone_order = Acquire, Relaxed if "count_alone_relaxed");
-}
-#[cfg(all(feature = "std", target_has_atomic = "64"))]
-use orderings::{alone_order, last_strong_order, last_weak_order, let_go_order};
+// ORDERING: Release. Pairs with the Acquire in `Count::drop_strong`, `Count::drop_weak`,
+// `Count::is_unique` and `Count::take_unique`. Publishes: this handle's last use of the value, or
+// of the slot.
+ordering!(let_go_order = Release, Relaxed if "count_let_go_relaxed");
+// ORDERING: Acquire. Pairs with the Release in `Count::drop_strong`: the value is dropped after its
+// last use.
+ordering!(last_strong_order = Acquire, Relaxed if "count_last_strong_relaxed");
+// ORDERING: Acquire. Pairs with the Release in `Count::drop_weak`: the slot is freed after the
+// value was dropped.
+ordering!(last_weak_order = Acquire, Relaxed if "count_last_weak_relaxed");
+// ORDERING: Acquire. Pairs with the Release in `Count::drop_strong` and `Count::drop_weak`: the
+// only handle may write to the value after all others have read it.
+ordering!(alone_order = Acquire, Relaxed if "count_alone_relaxed");
 
 /// The counts of one slot.
 #[derive(Debug)]
@@ -95,10 +86,7 @@ impl Count {
         self.set(word);
         strong_in(word) == 0
     }
-}
 
-#[cfg(all(feature = "std", target_has_atomic = "64"))]
-impl Count {
     /// Returns the number of weak handles at this moment, without the one weak count of all strong
     /// handles.
     pub(crate) fn weak(&self) -> usize {
@@ -195,7 +183,6 @@ const fn strong_in(word: u64) -> u64 {
     word & (WEAK - 1)
 }
 
-#[cfg(all(feature = "std", target_has_atomic = "64"))]
 const fn weak_in(word: u64) -> u64 {
     word >> 32
 }

@@ -14,10 +14,6 @@ pub(crate) enum RefusalCause {
     /// No allocator can serve a request of this size.
     AddressSpace,
     /// There is no memory for the thread's record. Records do not count toward the limit.
-    #[cfg_attr(
-        not(all(feature = "std", target_has_atomic = "64")),
-        expect(dead_code, reason = "pools have no records")
-    )]
     Record,
     /// Another copy of this crate made the arena.
     OtherCopy,

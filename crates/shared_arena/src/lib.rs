@@ -125,7 +125,10 @@
 //!
 //! The module [`design`] explains how the crate works.
 #![no_std]
-#![cfg_attr(ephemera_loom, expect(dead_code, reason = "models do without the handles"))]
+#![cfg_attr(
+    all(feature = "alloc", any(ephemera_loom, not(all(feature = "std", target_has_atomic = "64")))),
+    expect(dead_code, reason = "models do without the handles, and pools without the code for threads")
+)]
 
 #[cfg(feature = "alloc")]
 extern crate alloc;
@@ -139,7 +142,7 @@ extern crate ephemera_prim;
 mod account;
 #[cfg(all(feature = "alloc", not(ephemera_loom)))]
 mod arena;
-#[cfg(all(feature = "std", target_has_atomic = "64"))]
+#[cfg(feature = "alloc")]
 mod bag;
 #[cfg(feature = "alloc")]
 mod bits;
@@ -179,7 +182,7 @@ mod store;
 mod thread;
 #[cfg(feature = "alloc")]
 mod trim;
-#[cfg(all(feature = "std", target_has_atomic = "64"))]
+#[cfg(feature = "alloc")]
 mod turn;
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 mod world;

@@ -20,11 +20,7 @@
 //! drops of two arenas share only the world's counters and bag of records, and the record of a
 //! third thread that owns slots of both arenas.
 
-mod visitor;
-
-pub(crate) use visitor::Visitor;
-
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 
 use ephemera_prim::record::Record;
 use ephemera_prim::sync::{Ordering, fence};
@@ -48,6 +44,38 @@ const OWN_LOOKS: usize = 8 * LOOKS;
 /// found the bag in use, or if the record may have lost its holder. The next visitor handles the
 /// requests that arrive during the last visit.
 const ROUNDS: usize = 16;
+
+/// The role of a thread that visits the bag of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Visitor {
+    /// The thread that holds the record.
+    Holder,
+    /// A thread that found the record without a holder, and handles the shards and requests that
+    /// other threads left for a holder.
+    Successor,
+    /// A thread that does not hold the record, and looks at the shards that it finds in the bag.
+    Passer,
+    /// A thread that only takes shards without a queued group out of the bag, and does not look at
+    /// groups. It may hold the record: a holder takes this role for requests of other threads.
+    Finisher,
+}
+
+impl Visitor {
+    /// Returns the role at the bag of `record` for a thread that holds the record `mine`, if any.
+    fn of(record: &Record<ArenaRecord>, mine: Option<&Record<ArenaRecord>>) -> Self {
+        if mine.is_some_and(|mine| ptr::eq(mine, record)) { Self::Holder } else { Self::Passer }
+    }
+
+    /// Returns the request that this thread leaves if another thread is visiting the bag, or 0 for
+    /// no request.
+    fn request(self) -> usize {
+        match self {
+            Self::Holder | Self::Passer => 0,
+            Self::Finisher => 1,
+            Self::Successor => 2,
+        }
+    }
+}
 
 /// Closes a shard whose owner may be inside a local free, and parks it if groups are left. Returns
 /// the number of parts that the closing thread must leave in the store's count: one for each queued
@@ -259,13 +287,11 @@ pub(crate) fn visit(
         if leased {
             visitor = Visitor::Holder;
         }
-        for _ in 0..most {
-            let Some(shard) = visit.next_new() else { break };
-            freed += look_into(world, &mut visit, shard, visitor, most);
-        }
-        for _ in 0..most {
-            let Some(shard) = visit.next_old() else { break };
-            freed += look_into(world, &mut visit, shard, visitor, most);
+        for next in [Visit::next_new, Visit::next_old] {
+            for _ in 0..most {
+                let Some(shard) = next(&mut visit) else { break };
+                freed += look_into(world, &mut visit, shard, visitor, most);
+            }
         }
         drop(lease);
         drop(visit);

@@ -178,9 +178,11 @@ unsafe fn trim_shards(world: &ArenaWorld, store: &ArenaStore, record: Option<&Re
 }
 
 /// Frees the slot with the bit `bit` in the page with the far part `far`. The page must belong to a
-/// record that this thread does not hold, or the arena must be dropped. If the result is
-/// `Some(last)`, the caller must call [`finish_counted`] with `last`, which says whether this call
-/// counted the last slot of the group.
+/// record that this thread does not hold, or the arena must be dropped.
+///
+/// Returns `Some(true)` if this call counted the last slot of the group. The caller must then call
+/// [`parked::last_slot_counted`]. Returns `Some(false)` if this call counted another slot, and
+/// shards wait for a look.
 ///
 /// # Safety
 /// The caller owns the slot, which was claimed from that page, and does not use it again. The page
@@ -225,19 +227,6 @@ unsafe fn push_or_count(group: PageGroupPtr, far: NonNull<Far>, bit: u64, old: u
     let slots = unsafe { shard.inbox().push_or_count(far, bit, old) }.count_ones() as usize;
     if slots != 0 && group.count_down(slots) {
         // SAFETY: this thread counted the last slot of the group, and does not touch the group
-        // again.
-        unsafe { finish_counted(world, group, true) };
-    }
-}
-
-/// Completes a free that counted its slot. If `last`, the free counted the last slot of the group,
-/// and this function frees the group or leaves it for the turn-holder.
-///
-/// # Safety
-/// If `last`, the caller counted the last slot of the group, and does not touch the group again.
-pub(crate) unsafe fn finish_counted(world: &ArenaWorld, group: PageGroupPtr, last: bool) {
-    if last {
-        // SAFETY: the caller counted the last slot of the group, and does not touch the group
         // again.
         unsafe { parked::last_slot_counted(world, group) };
     }

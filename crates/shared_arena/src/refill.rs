@@ -44,7 +44,6 @@ impl ShardOwner<'_> {
 
     /// Acts like [`Self::serve`], but waits longer for the store's gate if it needs a group that no
     /// shard has. A thread calls this before a refusal.
-    #[cfg(all(feature = "std", target_has_atomic = "64"))]
     pub(crate) fn serve_patiently(self) -> Option<NonNull<u8>> {
         self.serve().or_else(|| {
             self.store.pop_unbound(enter_patiently, |group| self.bind(group))?;
@@ -172,10 +171,7 @@ impl ShardOwner<'_> {
         group.shard().set(shard.as_ptr().cast());
         group.record().set(shard.record().cast_mut());
         group.idle().set(0);
-        // Push the pages in reverse, so that the owner claims from the first page first.
-        for page in (0..group.pages()).rev() {
-            shard.list(group.near(self.geometry(), page));
-        }
+        self.list_pages(group);
         shard.pages().add(group.pages());
         group.next().set(shard.groups().get());
         shard.groups().publish(group.as_ptr());

@@ -23,12 +23,10 @@ use ephemera_prim::prefetch;
 use ephemera_prim::rest::Rest;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
-#[cfg(all(feature = "std", target_has_atomic = "64"))]
 use crate::bag::{BagLink, Linked};
 use crate::bits::Bits;
 use crate::geometry::ArenaGeometry;
 use crate::group::{Far, NearPart, NearPtr, PageGroup, PageGroupPtr};
-#[cfg(all(feature = "std", target_has_atomic = "64"))]
 use crate::turn::Turn;
 
 /// One owner's part of an arena. The shard lives as long as the arena's store. Code borrows single
@@ -81,14 +79,11 @@ struct ShardRemote {
     inbox: Inbox<Far>,
     /// The turn at this shard, and the work that other threads leave for the turn-holder after the
     /// arena is dropped. See the module `turn`.
-    #[cfg(all(feature = "std", target_has_atomic = "64"))]
     turn: Turn,
     /// The link to the next shard in a bag.
-    #[cfg(all(feature = "std", target_has_atomic = "64"))]
     link: BagLink<Shard>,
     /// The group at which the next look by a thread other than the owner begins, or null for the
     /// first group.
-    #[cfg(all(feature = "std", target_has_atomic = "64"))]
     cursor: OwnerPtr<PageGroup>,
 }
 
@@ -116,26 +111,20 @@ impl Shard {
             remote: ShardRemote {
                 line: CachePadded::new(()),
                 inbox: Inbox::new(),
-                #[cfg(all(feature = "std", target_has_atomic = "64"))]
                 turn: Turn::taken(),
-                #[cfg(all(feature = "std", target_has_atomic = "64"))]
                 link: BagLink::new(),
-                #[cfg(all(feature = "std", target_has_atomic = "64"))]
                 cursor: OwnerPtr::null(),
             },
         }
     }
 }
 
-#[cfg(all(feature = "std", target_has_atomic = "64"))]
 impl Linked for Shard {
-    fn link(item: NonNull<Self>) -> NonNull<BagLink<Self>> {
+    fn link<'a>(item: NonNull<Self>) -> &'a BagLink<Self> {
         // SAFETY: a shard in a bag, or with a visitor, is a part of its store. While the closing
         // thread pushes the shard, that thread's own part remains. So the store and the shard are
-        // live (S1).
-        let link = unsafe { &raw mut (*item.as_ptr()).remote.link };
-        // SAFETY: the address of a field of a live shard is not null.
-        unsafe { NonNull::new_unchecked(link) }
+        // live (S1). The reference covers only this field.
+        unsafe { &(*item.as_ptr()).remote.link }
     }
 }
 
@@ -161,15 +150,12 @@ impl ShardPtr {
         /// Returns the address of the store to which the shard belongs.
         pub(crate) fn store() -> *const () = quiet.store;
         pub(crate) fn inbox() -> &Inbox<Far> = remote.inbox;
-        #[cfg(all(feature = "std", target_has_atomic = "64"))]
         pub(crate) fn turn() -> &Turn = remote.turn;
-        #[cfg(all(feature = "std", target_has_atomic = "64"))]
         pub(crate) fn cursor() -> &OwnerPtr<PageGroup> = remote.cursor;
     }
 
     /// # Safety
     /// The shard is not freed while the result is used (S1).
-    #[cfg(all(feature = "std", target_has_atomic = "64"))]
     #[inline]
     pub(crate) unsafe fn new(shard: NonNull<Shard>) -> Self {
         Self(shard)
@@ -199,7 +185,6 @@ impl ShardPtr {
         self.0.as_ptr()
     }
 
-    #[cfg(all(feature = "std", target_has_atomic = "64"))]
     pub(crate) fn as_non_null(self) -> NonNull<Shard> {
         self.0
     }

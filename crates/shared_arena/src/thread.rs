@@ -176,9 +176,11 @@ pub(crate) unsafe fn free_remote(group: PageGroupPtr, far: NonNull<Far>, bit: u6
 #[cold]
 #[inline(never)]
 unsafe fn finish_counted(group: PageGroupPtr, last: bool) {
-    // SAFETY: if `last`, the caller counted the last slot of the group, and does not touch the
-    // group again.
-    unsafe { protocol::finish_counted(&WORLD, group, last) };
+    if last {
+        // SAFETY: the caller counted the last slot of the group, and does not touch the group
+        // again.
+        unsafe { parked::last_slot_counted(&WORLD, group) };
+    }
     let record = local::current::<ArenaRecord>();
     // NOWHERE and GONE never own shards, so their bags are empty. A thread whose current record has
     // a bag with shards therefore holds that record.

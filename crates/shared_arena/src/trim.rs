@@ -13,7 +13,7 @@ use crate::account::ReservedBytes;
 use crate::bits::Bits;
 use crate::counts::Count;
 use crate::error::Refused;
-use crate::group::{NearPart, NearPtr, PageGroup, PageGroupPtr};
+use crate::group::{PageGroup, PageGroupPtr};
 use crate::owner::ShardOwner;
 use crate::rest;
 use crate::store::{ArenaStore, enter_patiently};
@@ -33,10 +33,6 @@ pub(crate) enum Fate {
     /// Frees the groups.
     Release,
     /// Leaves the groups for any shard to bind.
-    #[cfg_attr(
-        not(all(feature = "std", target_has_atomic = "64")),
-        expect(dead_code, reason = "there is only one shard")
-    )]
     Unbind,
 }
 
@@ -90,9 +86,8 @@ impl ShardOwner<'_> {
         }
         shard.flush_front(geometry);
         shard.current().set(ptr::null_mut());
+        shard.avail().set(ptr::null_mut());
 
-        let mut some = SortedPages::default();
-        let mut all = SortedPages::default();
         let (mut gone, mut count): (*mut PageGroup, usize) = (ptr::null_mut(), 0);
         let mut before: Option<PageGroupPtr> = None;
         // SAFETY: this thread owns the shard, and only the owner takes groups off this list, so the
@@ -109,15 +104,21 @@ impl ShardOwner<'_> {
                 group.next().set(gone);
                 gone = group.as_ptr();
                 count += 1;
-            } else {
-                let list = if free { &mut all } else { &mut some };
-                for page in (0..group.pages()).rev() {
-                    list.push(group.near(geometry, page));
-                }
-                before = Some(group);
+                continue;
+            }
+            before = Some(group);
+            if free {
+                self.list_pages(group);
             }
         }
-        shard.avail().set(some.followed_by(&all));
+        // These pages are added last, so the owner claims from empty groups last, and empty groups
+        // tend to stay empty.
+        // SAFETY: only the owner takes groups off this list, so the groups on it are live (G1).
+        for group in unsafe { PageGroupPtr::list(shard.groups().get()) } {
+            if group.idle().get() == 0 {
+                self.list_pages(group);
+            }
+        }
         if fate == Fate::Release {
             drop(pass);
             // SAFETY: the groups of this store are empty, all their remote frees are booked, and no
@@ -131,6 +132,22 @@ impl ShardOwner<'_> {
             }
         }
         Some(count)
+    }
+
+    /// Adds each page of a group that has free slots to the front of the list, and marks each other
+    /// page as unlisted. The pages must be on no list.
+    pub(crate) fn list_pages(self, group: PageGroupPtr) {
+        // The first page is added last, so that the owner claims from it first.
+        for page in (0..group.pages()).rev() {
+            let near = group.near(self.geometry(), page);
+            let slots = near.bits().slots();
+            if slots == 0 {
+                near.local().set(0);
+                continue;
+            }
+            near.local().set(Bits::listed(slots).word());
+            self.shard.list(near);
+        }
     }
 }
 
@@ -149,42 +166,6 @@ pub(crate) fn reserve_counts(store: &ArenaStore, refused: Refused) -> Option<Res
             Ok(reserved) => return (!weakened!("counts_keep_no_room")).then_some(reserved),
             Err(_) if store.release_one_unbound() => {}
             Err(_) => return None,
-        }
-    }
-}
-
-/// A list of pages with free slots that a trim is building.
-#[derive(Default)]
-struct SortedPages {
-    first: Option<NearPtr>,
-    last: Option<NearPtr>,
-}
-
-impl SortedPages {
-    /// Adds a page to the front of the list if the page has free slots. Otherwise marks the page as
-    /// unlisted.
-    fn push(&mut self, near: NearPtr) {
-        let slots = near.bits().slots();
-        if slots == 0 {
-            near.local().set(0);
-            return;
-        }
-        near.local().set(Bits::listed(slots).word());
-        near.next().set(self.first.map_or(ptr::null_mut(), NearPtr::as_ptr));
-        self.first = Some(near);
-        self.last = self.last.or(self.first);
-    }
-
-    /// Appends `other` to this list, and returns the head. `other` contains the pages of empty
-    /// groups, so the owner claims from these pages last, and empty groups tend to stay empty.
-    fn followed_by(&self, other: &Self) -> *mut NearPart {
-        let after = other.first.map_or(ptr::null_mut(), NearPtr::as_ptr);
-        match (self.first, self.last) {
-            (Some(first), Some(last)) => {
-                last.next().set(after);
-                first.as_ptr()
-            }
-            _ => after,
         }
     }
 }

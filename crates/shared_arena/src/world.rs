@@ -128,9 +128,9 @@ pub(crate) struct ParkedTally {
 }
 
 impl Linked for Record<ArenaRecord> {
-    fn link(item: NonNull<Self>) -> NonNull<BagLink<Self>> {
+    fn link<'a>(item: NonNull<Self>) -> &'a BagLink<Self> {
         // SAFETY: records are never freed (L3).
-        NonNull::from(unsafe { &item.as_ref().data().link })
+        &unsafe { item.as_ref() }.data().link
     }
 }
 

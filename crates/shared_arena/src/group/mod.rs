@@ -351,3 +351,18 @@ impl PageGroupPtr {
         }
     }
 }
+
+#[cfg(all(test, not(ephemera_loom)))]
+mod tests {
+    use super::{ArenaGeometry, Of, SIZES, layout};
+
+    #[test]
+    fn groups_have_at_least_one_page_and_at_most_those_of_the_largest_group() {
+        let geometry = &Of::<u64>::GEOMETRY;
+        for pages in [0, geometry.pages + 1, usize::MAX] {
+            assert_eq!(layout(geometry, pages), None, "{pages} pages");
+        }
+        assert!([1, geometry.pages].iter().all(|&pages| layout(geometry, pages).is_some()));
+        assert_eq!(layout(&ArenaGeometry::new(isize::MAX as usize, 1, SIZES), 1), None);
+    }
+}

@@ -138,9 +138,10 @@ fn free(world: &ArenaWorld, here: *const (), slot: ClaimedSlot) {
         let last = unsafe {
             protocol::free_remote(world, group, group.far(GEOMETRY, position.page), 1 << position.slot)
         };
-        // SAFETY: `free_remote` returned `last`. If it is `true`, this thread counted the last slot
-        // of the group.
-        last.into_iter().for_each(|last| unsafe { protocol::finish_counted(world, group, last) });
+        if last == Some(true) {
+            // SAFETY: `free_remote` counted the last slot of the group.
+            unsafe { parked::last_slot_counted(world, group) };
+        }
     }
 }
 

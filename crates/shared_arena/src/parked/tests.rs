@@ -89,10 +89,10 @@ fn place(slot: ClaimedSlot) -> (PageGroupPtr, NonNull<Far>, u64) {
 fn free_remote(world: &ArenaWorld, slot: ClaimedSlot) {
     let (group, far, bit) = place(slot);
     // SAFETY: the slot is live until this call, and is not used after the call.
-    let last = unsafe { protocol::free_remote(world, group, far, bit) };
-    // SAFETY: `free_remote` returned `last`. If it is `true`, this thread counted the last slot of
-    // the group.
-    last.into_iter().for_each(|last| unsafe { protocol::finish_counted(world, group, last) });
+    if unsafe { protocol::free_remote(world, group, far, bit) } == Some(true) {
+        // SAFETY: the line above counted the last slot of the group.
+        unsafe { parked::last_slot_counted(world, group) };
+    }
 }
 
 /// Performs the second half of a free that saw the arena live: a local free if `local` is set, and

@@ -130,7 +130,6 @@ impl ArenaStore {
 
     /// Returns whether this copy of the crate made the store. Another copy assigns seats
     /// independently, so two threads of one process could have the same seat in this store.
-    #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
     pub(crate) fn is_ours(&self) -> bool {
         ptr::eq(self.copy, this_copy())
     }
