@@ -40,6 +40,12 @@ assert_not_impl_any!(Arena<u8>: Sync);
 assert_impl_all!(SharedArena<u8>: core::panic::UnwindSafe, core::panic::RefUnwindSafe, Default, core::fmt::Debug);
 assert_impl_all!(Pool<u8>: core::panic::UnwindSafe);
 assert_not_impl_any!(ArenaBox<u8>: Clone, Copy);
+assert_impl_all!(PoolBox<u8>: Unpin, core::panic::UnwindSafe, core::panic::RefUnwindSafe);
+assert_impl_all!(ArenaArc<u8>: core::panic::UnwindSafe, core::panic::RefUnwindSafe);
+assert_impl_all!(ArenaRc<u8>: Unpin, core::panic::UnwindSafe, core::panic::RefUnwindSafe);
+assert_not_impl_any!(ArenaBox<NotSync>: core::panic::RefUnwindSafe);
+assert_not_impl_any!(ArenaArc<NotSync>: core::panic::UnwindSafe, core::panic::RefUnwindSafe);
+assert_not_impl_any!(ArenaRc<NotSync>: core::panic::UnwindSafe, core::panic::RefUnwindSafe);
 
 #[test]
 fn boxes_return_their_values() {

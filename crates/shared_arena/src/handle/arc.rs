@@ -1,7 +1,6 @@
 //! Defines the counted handle that threads share.
 
 use core::mem::ManuallyDrop;
-use core::panic::{RefUnwindSafe, UnwindSafe};
 
 use super::sealed::Sealed;
 use super::weak::Weak;
@@ -47,7 +46,7 @@ handle! {
     ArenaArc
 }
 
-counted!(ArenaArc);
+counted!(ArenaArc by clone_strong and drop_strong);
 
 impl<T> ArenaArc<T> {
     /// Returns the number of [`Weak`] handles at this moment.
@@ -156,26 +155,6 @@ pub trait AllocArc<T>: Sealed {
     /// Calls `handle_alloc_error` if the arena cannot allocate the slot.
     fn new_arc(&self, value: T) -> ArenaArc<T>;
 }
-
-impl<T> Clone for ArenaArc<T> {
-    #[inline]
-    fn clone(&self) -> Self {
-        self.count().clone_strong();
-        // SAFETY: `clone_strong` counted the new handle (H1).
-        unsafe { Self::adopt(self.place) }
-    }
-}
-
-impl<T> Drop for ArenaArc<T> {
-    #[inline]
-    fn drop(&mut self) {
-        if self.count().drop_strong() {
-            self.drop_last();
-        }
-    }
-}
-
-impl<T: RefUnwindSafe> UnwindSafe for ArenaArc<T> {}
 
 // SAFETY: the last handle drops the value, on any thread (so `T: Send`), and all handles give
 // shared references to the value (so `T: Sync`). The counts are atomic, and any thread may free the

@@ -1,7 +1,6 @@
 //! Defines the counted handle for one thread.
 
 use core::mem::ManuallyDrop;
-use core::panic::{RefUnwindSafe, UnwindSafe};
 
 use super::sealed::Sealed;
 use crate::slot::{ClaimedSlot, Either};
@@ -44,7 +43,7 @@ handle! {
     ArenaRc
 }
 
-counted!(ArenaRc);
+counted!(ArenaRc by clone_here and drop_here);
 
 impl<T> ArenaRc<T> {
     /// Returns a mutable reference to the value, or `None` if another handle shares the value.
@@ -121,23 +120,3 @@ pub trait AllocRc<T>: Sealed {
     /// Calls `handle_alloc_error` if the arena cannot allocate the slot.
     fn new_rc(&self, value: T) -> ArenaRc<T>;
 }
-
-impl<T> Clone for ArenaRc<T> {
-    #[inline]
-    fn clone(&self) -> Self {
-        self.count().clone_here();
-        // SAFETY: `clone_here` counted the new handle (H1).
-        unsafe { Self::adopt(self.place) }
-    }
-}
-
-impl<T> Drop for ArenaRc<T> {
-    #[inline]
-    fn drop(&mut self) {
-        if self.count().drop_here() {
-            self.drop_last();
-        }
-    }
-}
-
-impl<T: RefUnwindSafe> UnwindSafe for ArenaRc<T> {}

@@ -106,9 +106,10 @@ macro_rules! handle {
     };
 }
 
-/// Implements the methods that the two counted handles share.
+/// Implements the methods and traits that the two counted handles share. `$clone` and `$drop` are
+/// the methods of the counts that count a new handle and take off a handle.
 macro_rules! counted {
-    ($name:ident) => {
+    ($name:ident by $clone:ident and $drop:ident) => {
         impl<T> $name<T> {
             /// Pins the value of a new handle.
             #[inline]
@@ -138,6 +139,26 @@ macro_rules! counted {
                 this.place == other.place
             }
         }
+
+        impl<T> Clone for $name<T> {
+            #[inline]
+            fn clone(&self) -> Self {
+                self.count().$clone();
+                // SAFETY: the line above counted the new handle (H1).
+                unsafe { Self::adopt(self.place) }
+            }
+        }
+
+        impl<T> Drop for $name<T> {
+            #[inline]
+            fn drop(&mut self) {
+                if self.count().$drop() {
+                    self.drop_last();
+                }
+            }
+        }
+
+        impl<T: core::panic::RefUnwindSafe> core::panic::UnwindSafe for $name<T> {}
     };
 }
 
