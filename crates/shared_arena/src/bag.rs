@@ -11,7 +11,6 @@
 //! list, so a forked child finds intact lists even if a thread of the parent was in the middle of a
 //! visit. The child misses at most the items that this thread had taken out of a list.
 
-use core::fmt;
 use core::ptr::{self, NonNull};
 
 use ephemera_prim::gate::{Gate, Pass};
@@ -62,6 +61,7 @@ impl<T> BagLink<T> {
 }
 
 /// A set of items that wait for a visit.
+#[derive(Debug)]
 pub(crate) struct Bag<T> {
     /// Items that no visitor has taken since they were pushed.
     news: AtomicPtr<T>,
@@ -198,10 +198,4 @@ fn pop<T: Linked>(list: &OwnerPtr<T>) -> Option<NonNull<T>> {
     let first = NonNull::new(list.get())?;
     list.set(T::link(first).get());
     Some(first)
-}
-
-impl<T> fmt::Debug for Bag<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Bag").field("empty", &self.is_empty()).finish_non_exhaustive()
-    }
 }

@@ -147,7 +147,9 @@ pub(crate) fn unlink(shard: ShardPtr, group: PageGroupPtr) {
 /// the store again.
 pub(crate) unsafe fn close_store(store: NonNull<ArenaStore>, left: usize) -> bool {
     // SAFETY: the count of parts still includes the closing thread's own, so the store is live.
-    unsafe { store.as_ref() }.release_unbound_at_end();
+    let this = unsafe { store.as_ref() };
+    // SAFETY: this store made these groups, which are empty. No thread uses the list again.
+    unsafe { this.release_list(this.unbound.get()) };
     // SAFETY: this takes off the closing thread's part, and the caller does not use the store
     // again.
     unsafe { ArenaStore::take_off_parts(store, ALIVE - left) }

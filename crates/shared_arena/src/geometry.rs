@@ -132,10 +132,11 @@ impl ArenaGeometry {
 
     /// Lays out a group of `pages` pages, whether or not its slots have room in the group.
     const fn lay_out(group: usize, pages: usize, stride: usize, align: usize, sizes: Sizes) -> Self {
-        let near = up(sizes.header, LINE);
-        let far = up(near + pages * sizes.near, LINE);
-        let rare = up(far + pages * sizes.far, LINE);
-        let first = up(rare + pages * sizes.rare, if align > LINE { align } else { LINE });
+        let near = sizes.header.next_multiple_of(LINE);
+        let far = (near + pages * sizes.near).next_multiple_of(LINE);
+        let rare = (far + pages * sizes.far).next_multiple_of(LINE);
+        // This cannot overflow, because the parts are small and `align` is a power of two.
+        let first = (rare + pages * sizes.rare).next_multiple_of(if align > LINE { align } else { LINE });
         Self { group, near, far, rare, first, stride, slots: SLOTS, pages }
     }
 
@@ -190,12 +191,6 @@ impl ArenaGeometry {
     pub(crate) const fn pages_for(&self, slots: usize) -> usize {
         if slots != 0 && self.pages == 0 { usize::MAX } else { slots.div_ceil(self.slots) }
     }
-}
-
-/// Rounds `offset` up to a multiple of `align`, a power of two. The sum cannot overflow, because
-/// the parts in front of the slots are small.
-const fn up(offset: usize, align: usize) -> usize {
-    (offset + align - 1) & !(align - 1)
 }
 
 #[cfg(all(test, not(ephemera_loom)))]

@@ -68,7 +68,8 @@ impl ShardOwner<'_> {
             self.book_and_decide();
         }
         let quiet = self.shard.quiet();
-        // This is a copy, because the trim updates `epoch` itself, unless the gate is shut.
+        // A copy, because the trim itself updates `epoch`. If the gate is shut, it does not, and the
+        // next slow path tries again.
         if self.store.epoch.turned(&OwnerUsize::new(quiet.epoch.get())) {
             self.trim_in_passing(Which::Empty);
         } else if self.store.trims
@@ -161,7 +162,9 @@ impl ShardOwner<'_> {
 
     /// Binds a group that no shard has. Returns `false` if there is none or the gate stays shut.
     fn bind_unbound(self) -> bool {
-        self.store.has_unbound() && self.store.pop_unbound(Gate::enter, |group| self.bind(group)).is_some()
+        // Outside the gate, this look at the list may be out of date.
+        !self.store.unbound.get().is_null()
+            && self.store.pop_unbound(Gate::enter, |group| self.bind(group)).is_some()
     }
 
     /// Binds a group of free slots to this shard.

@@ -328,15 +328,12 @@ const fn ahead(geometry: &ArenaGeometry) -> usize {
 /// Tells loom that this thread hands out or frees the slot, and has exclusive access to the slot.
 #[inline]
 pub(crate) fn used(geometry: &ArenaGeometry, slot: NonNull<u8>) {
-    #[cfg(ephemera_loom)]
-    {
+    if cfg!(ephemera_loom) {
         // SAFETY: the caller has just claimed the slot or is about to free it, so its group is
         // live. The slot's pointer derives from the group (G1).
         let group = unsafe { PageGroupPtr::around(slot, geometry.group) };
         let position = geometry.position(slot.addr().get());
         group.touch();
-        group.use_slot(geometry, position.page, position.slot);
+        group.use_slot(geometry, position);
     }
-    #[cfg(not(ephemera_loom))]
-    let _ = (geometry, slot);
 }

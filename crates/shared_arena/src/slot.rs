@@ -221,7 +221,7 @@ impl<T, H: ArenaKind> ClaimedSlot<T, H> {
     #[inline]
     pub(crate) fn start_counts(&self, store: &ArenaStore) -> Result<(), Refused> {
         let (group, position) = locate(self.place);
-        group.make_counts(&store.account, &Of::<T>::GEOMETRY, position.page, position.slot)?.start();
+        group.make_counts(&store.account, &Of::<T>::GEOMETRY, position)?.start();
         Ok(())
     }
 
@@ -312,5 +312,5 @@ pub(crate) unsafe fn count_of<'a, T>(place: NonNull<T>) -> &'a Count {
     let (group, position) = locate(place);
     // SAFETY: `make_counts` made the page's array before the handle was made. The handle keeps the
     // group from being freed, and the caller does not use the result after the handle is gone.
-    unsafe { group.count(&Of::<T>::GEOMETRY, position.page, position.slot) }
+    unsafe { group.count(&Of::<T>::GEOMETRY, position) }
 }

@@ -14,8 +14,7 @@
 
 use core::ptr;
 
-use crossbeam_utils::Backoff;
-use ephemera_prim::sync::{AtomicPtr, Ordering, guess};
+use ephemera_prim::sync::{AtomicPtr, Ordering, change_if, guess};
 
 use crate::group::{PageGroup, PageGroupPtr};
 
@@ -71,17 +70,9 @@ impl Turn {
     /// Replaces the word with `to(word)`, and returns whether the old word was null. If `to`
     /// returns `None`, leaves the word unchanged and returns `false`.
     fn change(&self, to: impl Fn(*mut PageGroup) -> Option<*mut PageGroup>) -> bool {
-        let backoff = Backoff::new();
-        let mut word = guess(&self.0);
-        while let Some(new) = to(word) {
-            // ORDERING: `turn_order`. Pairs with `Turn::next`.
-            match self.0.compare_exchange_weak(word, new, turn_order(), Ordering::Relaxed) {
-                Ok(_) => return word.is_null(),
-                Err(now) => word = now,
-            }
-            backoff.spin();
-        }
-        false
+        // ORDERING: `turn_order`. Pairs with `Turn::next`.
+        let exchange = |word, new| self.0.compare_exchange_weak(word, new, turn_order(), Ordering::Relaxed);
+        change_if(guess(&self.0), exchange, to).is_ok_and(|word| word.is_null())
     }
 
     /// Takes the work that was left since the last call. If there is none, releases the turn and

@@ -29,7 +29,7 @@ use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 use crate::account::StoreAccount;
 use crate::counts::Count;
 use crate::error::Refused;
-use crate::geometry::{ArenaGeometry, Sizes};
+use crate::geometry::{ArenaGeometry, Position, Sizes};
 use parts::Rare;
 
 /// The header of a group. Code borrows single fields through [`PageGroupPtr`], never the whole
@@ -174,7 +174,7 @@ impl PageGroupPtr {
             // SAFETY: the parts lie in the group after its header, at aligned offsets.
             unsafe { group.part(geometry.near, page).write(NearPart::new(geometry)) };
             // SAFETY: the parts lie in the group after its header, at aligned offsets.
-            unsafe { group.part(geometry.far, page).write(Far::new()) };
+            unsafe { group.part(geometry.far, page).write(Far { foreign: Foreign::new() }) };
             // SAFETY: the parts lie in the group after its header, at aligned offsets.
             unsafe { group.part(geometry.rare, page).write(Rare::new()) };
         }
@@ -236,9 +236,8 @@ impl PageGroupPtr {
     }
 
     /// Tells loom that a slot is handed out or is about to be freed.
-    #[cfg(ephemera_loom)]
-    pub(crate) fn use_slot(self, geometry: &ArenaGeometry, page: usize, slot: usize) {
-        self.rare(geometry, page).slots[slot].write();
+    pub(crate) fn use_slot(self, geometry: &ArenaGeometry, at: Position) {
+        self.rare(geometry, at.page).slots[at.slot].write();
     }
 
     #[inline]
@@ -300,20 +299,20 @@ impl PageGroupPtr {
         &self.rare(geometry, page).noted
     }
 
-    /// Returns the counts of a slot that has a counted handle.
+    /// Returns the counts of the slot `at`, which has a counted handle.
     ///
     /// # Safety
     /// A successful call to [`PageGroupPtr::make_counts`] for this page happened before this one,
     /// and the page has this slot. The group is not freed while the result is used.
     #[inline]
-    pub(crate) unsafe fn count<'a>(self, geometry: &ArenaGeometry, page: usize, slot: usize) -> &'a Count {
+    pub(crate) unsafe fn count<'a>(self, geometry: &ArenaGeometry, at: Position) -> &'a Count {
         // SAFETY: the caller guarantees that `make_counts` has made the page's array, that the page
         // has this slot, and that the group is not freed while the result is used.
-        unsafe { self.rare(geometry, page).counts.of(slot) }
+        unsafe { self.rare(geometry, at.page).counts.of(at.slot) }
     }
 
-    /// Returns the counts of a slot that the caller owns. Allocates the page's array if the page
-    /// has none.
+    /// Returns the counts of the slot `at`, which the caller owns. Allocates the page's array if
+    /// the page has none.
     ///
     /// # Errors
     /// Returns [`Refused`] if the limit or the global allocator refuses the memory for the array.
@@ -322,13 +321,12 @@ impl PageGroupPtr {
         &self,
         account: &StoreAccount,
         geometry: &ArenaGeometry,
-        page: usize,
-        slot: usize,
+        at: Position,
     ) -> Result<&Count, Refused> {
-        self.rare(geometry, page).counts.make(account, geometry)?;
+        self.rare(geometry, at.page).counts.make(account, geometry)?;
         // SAFETY: `make` succeeded, so the page has its array. The caller owns the slot, so the
         // page has this slot. The result borrows this pointer, so the group is not freed (G1).
-        Ok(unsafe { self.count(geometry, page, slot) })
+        Ok(unsafe { self.count(geometry, at) })
     }
 
     /// Frees the group. No other thread may touch the group after this call begins.

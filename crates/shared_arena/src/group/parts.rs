@@ -5,15 +5,12 @@ use core::mem::offset_of;
 use core::ptr::NonNull;
 
 use ephemera_prim::foreign::{Foreign, ForeignHeader};
-#[cfg(ephemera_loom)]
 use ephemera_prim::witness::Witness;
 use ephemera_prim::word::{OwnerPtr, OwnerU64};
 
 use super::counted::PageCounts;
 use crate::bits::Bits;
-use crate::geometry::ArenaGeometry;
-#[cfg(ephemera_loom)]
-use crate::geometry::SLOTS;
+use crate::geometry::{ArenaGeometry, SLOTS};
 
 /// The part of a page that its owner writes: the word of free slots, and the link of the page list.
 #[derive(Debug)]
@@ -85,13 +82,6 @@ pub(crate) struct Far {
     pub(super) foreign: Foreign<Far>,
 }
 
-impl Far {
-    /// Creates the part for a page without remote frees.
-    pub(super) fn new() -> Self {
-        Self { foreign: Foreign::new() }
-    }
-}
-
 // SAFETY: `FOREIGN` is the offset of the field `foreign`. Any thread may free a slot of the page,
 // and can then free the group.
 unsafe impl ForeignHeader for Far {
@@ -107,8 +97,7 @@ pub(super) struct Rare {
     /// (`parked`).
     pub(super) noted: OwnerU64,
     pub(super) counts: PageCounts,
-    /// Lets loom see which thread allocates or frees each slot.
-    #[cfg(ephemera_loom)]
+    /// Lets loom see which thread allocates or frees each slot. Has size zero outside of models.
     pub(super) slots: [Witness; SLOTS],
 }
 
@@ -118,7 +107,6 @@ impl Rare {
         Self {
             noted: OwnerU64::new(0),
             counts: PageCounts::none(),
-            #[cfg(ephemera_loom)]
             slots: core::array::from_fn(|_| Witness::new()),
         }
     }

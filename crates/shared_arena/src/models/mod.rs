@@ -371,8 +371,7 @@ fn loom_two_first_counted_handles_share_one_array() {
             // SAFETY: the slot is in use, so its group is live.
             let group = unsafe { PageGroupPtr::around(slot.0, GEOMETRY.group) };
             let position = GEOMETRY.position(slot.0.addr().get());
-            let count =
-                group.make_counts(&model.store().account, GEOMETRY, position.page, position.slot).unwrap();
+            let count = group.make_counts(&model.store().account, GEOMETRY, position).unwrap();
             count.start();
             assert!(count.drop_strong() && count.drop_weak());
         };

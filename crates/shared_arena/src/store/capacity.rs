@@ -9,17 +9,14 @@ use crate::error::{RefusalCause, Refused};
 /// For the test, it allocates one block as large as all groups of the capacity, and frees the block
 /// immediately. A global allocator without that much memory usually refuses the block, so the arena
 /// does not fill the memory with groups before it fails.
-const ENORMOUS: usize = match 1_usize.checked_shl(40) {
-    Some(bytes) => bytes,
-    None => usize::MAX,
-};
+const ENORMOUS: u64 = 1 << 40;
 
 impl ArenaStore {
     /// Returns an error if `slots` slots exceed the limit or the address space. Also returns an
     /// error if the global allocator refuses the block that tests an enormous capacity.
     pub(crate) fn check_capacity(&self, slots: usize) -> Result<(), Refused> {
         let layout = self.check_limit(self.geometry.pages_for(slots))?;
-        if layout.size() > ENORMOUS {
+        if layout.size() as u64 > ENORMOUS {
             let block = self.account.acquire(layout)?;
             // SAFETY: the block was acquired above, and no other thread has seen it.
             unsafe { self.account.release(block, layout) };

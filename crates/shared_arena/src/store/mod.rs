@@ -31,8 +31,8 @@ use crate::group::{self, ALIVE, PageGroup, PageGroupPtr};
 use crate::shard::{Shard, ShardPtr};
 use segments::Segments;
 
-/// The maximum number of times that [`enter_patiently`] calls [`Gate::enter`]. After
-/// each failed call, the thread spins or lets other threads run.
+/// The maximum number of times that [`enter_patiently`] calls [`Gate::enter`]. After each failed
+/// call, the thread spins or lets other threads run.
 const PATIENCE: usize = if cfg!(ephemera_loom) {
     1
 } else if cfg!(miri) {
@@ -60,7 +60,7 @@ pub(crate) struct ArenaStore {
     /// A pointer to this store that may access and free the whole store.
     this: NonNull<ArenaStore>,
     /// Empty groups that no shard has. The gate protects the list.
-    unbound: OwnerPtr<PageGroup>,
+    pub(crate) unbound: OwnerPtr<PageGroup>,
     /// The lock that a thread holds while it changes `unbound`, takes groups off another list, or
     /// walks along the lists.
     pub(crate) gate: Gate,
@@ -218,12 +218,6 @@ impl ArenaStore {
         self.unbound.set(group.as_ptr());
     }
 
-    /// Returns whether this thread sees groups that no shard has. Outside the gate, the answer may
-    /// be out of date.
-    pub(crate) fn has_unbound(&self) -> bool {
-        !self.unbound.get().is_null()
-    }
-
     /// Passes the gate with `enter`, takes a group off the list of groups that no shard has, and
     /// returns the result of `bind`, which gets the group before the gate opens again. Returns
     /// `None` if the gate stays shut or the list is empty.
@@ -262,16 +256,6 @@ impl ArenaStore {
         // pointer to it.
         unsafe { self.release_group(group) };
         true
-    }
-
-    /// Frees the groups that no shard has, during the arena's drop. No other thread may use the
-    /// list during this call.
-    pub(crate) fn release_unbound_at_end(&self) {
-        let list = self.unbound.get();
-        self.unbound.set(ptr::null_mut());
-        // SAFETY: these groups of the store are empty and off the list, so no other thread has a
-        // pointer to them.
-        unsafe { self.release_list(list) };
     }
 
     /// Frees all groups of a list, and returns their number.
