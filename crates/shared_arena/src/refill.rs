@@ -68,8 +68,8 @@ impl ShardOwner<'_> {
             self.book_and_decide();
         }
         let quiet = self.shard.quiet();
-        // A copy, because the trim itself updates `epoch`. If the gate is shut, it does not, and the
-        // next slow path tries again.
+        // This compares with a copy, because the trim itself updates `epoch`. If the gate is shut,
+        // the trim leaves `epoch` unchanged, so the next slow path tries again.
         if self.store.epoch.turned(&OwnerUsize::new(quiet.epoch.get())) {
             self.trim_in_passing(Which::Empty);
         } else if self.store.trims

@@ -112,6 +112,9 @@ impl PageGroupPtr {
         /// Returns the word that says whether the owner's last look found the group empty and no
         /// page of the group has been used since. The arena must be live.
         pub(crate) fn idle() -> &OwnerUsize = mark;
+        /// Returns the word that says whether the group is queued for looks. The arena must be
+        /// dropped.
+        pub(crate) fn queued() -> &OwnerUsize = mark;
         fn witness() -> &Witness = witness;
     }
 
@@ -221,11 +224,6 @@ impl PageGroupPtr {
         let out = self.out().load(Ordering::Relaxed) - slots;
         self.out().store(out, Ordering::Relaxed);
         out == 0
-    }
-
-    /// Returns the word that says whether the group is queued for looks. The arena must be dropped.
-    pub(crate) fn queued(&self) -> &OwnerUsize {
-        self.idle()
     }
 
     /// Tells loom that this thread is about to use the group. Loom reports a use that can race with

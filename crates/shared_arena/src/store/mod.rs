@@ -64,6 +64,7 @@ pub(crate) struct ArenaStore {
     /// The lock that a thread holds while it changes `unbound`, takes groups off another list, or
     /// walks along the lists.
     pub(crate) gate: Gate,
+    /// The trim epoch, which each request to trim raises.
     pub(crate) epoch: Epoch,
     /// Whether slow paths free idle groups without a request.
     pub(crate) trims: bool,
