@@ -39,7 +39,7 @@ const CRATES: [Crate; 5] = [
         no_std: &["", "alloc", "alloc,bytes"],
         nightly: &[],
     },
-    Crate { dir: "shared_arena", features: &["", "alloc", "std"], no_std: &["alloc"], nightly: &[] },
+    Crate { dir: "shared_arena", features: &["", "std"], no_std: &[""], nightly: &[] },
     Crate { dir: "typed-pool", ..ALLOCATOR },
 ];
 

@@ -126,78 +126,58 @@
 //! The module [`design`] explains how the crate works.
 #![no_std]
 #![cfg_attr(
-    all(feature = "alloc", any(ephemera_loom, not(all(feature = "std", target_has_atomic = "64")))),
+    any(ephemera_loom, not(all(feature = "std", target_has_atomic = "64"))),
     expect(dead_code, reason = "models do without the handles, and pools without the code for threads")
 )]
 
-#[cfg(feature = "alloc")]
 extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
-#[cfg(feature = "alloc")]
 #[macro_use]
 extern crate ephemera_prim;
 
-#[cfg(feature = "alloc")]
 mod account;
-#[cfg(all(feature = "alloc", not(ephemera_loom)))]
+#[cfg(not(ephemera_loom))]
 mod arena;
-#[cfg(feature = "alloc")]
 mod bag;
-#[cfg(feature = "alloc")]
 mod bits;
-#[cfg(feature = "alloc")]
 mod close;
-#[cfg(feature = "alloc")]
 mod counts;
-#[cfg(feature = "alloc")]
 mod error;
-#[cfg(feature = "alloc")]
 mod geometry;
-#[cfg(feature = "alloc")]
 mod group;
-#[cfg(all(feature = "alloc", not(ephemera_loom)))]
+#[cfg(not(ephemera_loom))]
 mod handle;
 #[cfg(all(test, feature = "std", ephemera_loom))]
 mod models;
-#[cfg(feature = "alloc")]
 mod owner;
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 mod parked;
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 mod protocol;
-#[cfg(feature = "alloc")]
 mod refill;
-#[cfg(feature = "alloc")]
 mod rest;
-#[cfg(feature = "alloc")]
 mod shard;
-#[cfg(all(feature = "alloc", not(ephemera_loom)))]
+#[cfg(not(ephemera_loom))]
 mod slot;
-#[cfg(feature = "alloc")]
 mod stats;
-#[cfg(feature = "alloc")]
 mod store;
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 mod thread;
-#[cfg(feature = "alloc")]
 mod trim;
-#[cfg(feature = "alloc")]
 mod turn;
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
 mod world;
 
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 pub use arena::{Arena, SharedArena};
-#[cfg(all(feature = "alloc", not(ephemera_loom)))]
+#[cfg(not(ephemera_loom))]
 pub use arena::{Build, Builder, Pool, Trim};
-#[cfg(feature = "alloc")]
 pub use error::{Refused, TryAllocError};
 #[cfg(all(feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
 pub use handle::{AllocArc, ArenaArc, ArenaBox, Weak};
-#[cfg(all(feature = "alloc", not(ephemera_loom)))]
+#[cfg(not(ephemera_loom))]
 pub use handle::{AllocRc, ArenaRc, PoolBox};
-#[cfg(feature = "alloc")]
 pub use stats::Stats;
 
 /// Frees all dropped arenas that have no live slots, except those at which another thread is

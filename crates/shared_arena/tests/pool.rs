@@ -1,6 +1,4 @@
-//! Tests `Pool`, which needs only the feature `alloc`. These tests also run without default
-//! features.
-#![cfg(feature = "alloc")]
+//! Tests `Pool`. These tests also run without default features.
 
 extern crate alloc;
 

@@ -154,7 +154,8 @@ impl OfferJudge<'_> {
             format!("and {alive} are live")
         };
         let chunks = format!("its chunks would hold at most {holds}, {live}");
-        let types = "only for types that can name an allocator: not `String`, nor `Vec` and the maps of `std`";
+        let types =
+            "only for types that can name an allocator: not `String`, nor `Vec` and the maps of `std`";
         let reasons = said.into_iter().chain([chunks, types.to_owned()]).collect();
         let against =
             too_much.then(|| "long-lived blocks are mixed with short-lived ones and hold chunks".to_owned());
@@ -183,7 +184,8 @@ impl OfferJudge<'_> {
         };
         // In the replay, the crate served every size, and not only the most common ones.
         let small = self.profile.of_classes(up_to(POOL_MOST));
-        let line = "this needs one line: `#[global_allocator] static HEAP: PooledAllocator = PooledAllocator;`";
+        let line =
+            "this needs one line: `#[global_allocator] static HEAP: PooledAllocator = PooledAllocator;`";
         self.offer("typed-pool", (small.blocks, small.bytes), saving, vec![said, line.to_owned()], None)
     }
 
