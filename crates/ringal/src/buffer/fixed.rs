@@ -1,6 +1,6 @@
 //! Defines [`FixedBufMut`], a buffer of a fixed size with one handle.
 
-use core::mem::{ManuallyDrop, MaybeUninit};
+use core::mem::MaybeUninit;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use core::slice;
@@ -33,10 +33,10 @@ use crate::store::{RingStorePtr, hand_out};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct FixedBufMut {
-    data: NonNull<u8>,
-    cap: usize,
-    len: usize,
-    store: RingStorePtr,
+    pub(super) data: NonNull<u8>,
+    pub(super) cap: usize,
+    pub(super) len: usize,
+    pub(super) store: RingStorePtr,
 }
 
 // SAFETY: only this handle accesses the region (B1). A release uses only atomic words of the guard
@@ -68,23 +68,11 @@ impl FixedBufMut {
     /// the caller accesses it.
     #[inline]
     pub(crate) unsafe fn from_open(guard: GuardPtr, cap: usize, store: RingStorePtr) -> Self {
-        let data = guard.payload();
         // SAFETY: the region is taken, its length is `region_of(cap)`, and only the caller accesses
         // it.
         unsafe { guard.hand_out(cap, region_of(cap)) };
         // INVARIANT: B1 holds from here.
-        Self { data, cap, len: 0, store }
-    }
-
-    /// Creates a handle to an existing buffer.
-    ///
-    /// # Safety
-    /// `data` is the payload of a taken region of `region_of(cap)` bytes, which lies in `store` and
-    /// which only the caller accesses. The first `len` bytes of the payload are initialised, and
-    /// `len` is at most `cap`.
-    #[inline]
-    pub(super) unsafe fn from_parts(data: NonNull<u8>, cap: usize, len: usize, store: RingStorePtr) -> Self {
-        Self { data, cap, len, store }
+        Self { data: guard.payload(), cap, len: 0, store }
     }
 
     /// Returns the number of bytes that the buffer can hold, including the written ones.
@@ -158,14 +146,6 @@ impl FixedBufMut {
         }
         self.append(bytes);
         Ok(())
-    }
-
-    /// Converts the handle to the address of the buffer, the number of written bytes, and the
-    /// store. The region then belongs to the caller.
-    #[inline]
-    pub(super) fn into_parts(self) -> (NonNull<u8>, usize, RingStorePtr) {
-        let this = ManuallyDrop::new(self);
-        (this.data, this.len, this.store)
     }
 }
 

@@ -2,7 +2,7 @@
 //! handles.
 
 use core::mem::ManuallyDrop;
-use core::ops::{Bound, Deref, RangeBounds};
+use core::ops::{Deref, RangeBounds};
 use core::ptr::NonNull;
 use core::slice;
 
@@ -55,12 +55,12 @@ impl FixedBufMut {
     #[inline]
     #[must_use]
     pub fn freeze(self) -> FixedBuf {
-        let (start, len, store) = self.into_parts();
+        let this = ManuallyDrop::new(self);
         // SAFETY: the buffer starts right after the guard of its region. The region is taken, so
         // its store is not freed (G1).
-        let guard = unsafe { GuardPtr::of(start) };
+        let guard = unsafe { GuardPtr::of(this.data) };
         guard.freeze();
-        FixedBuf { start, len, guard, store }
+        FixedBuf { start: this.data, len: this.len, guard, store: this.store }
     }
 }
 
@@ -85,24 +85,11 @@ impl FixedBuf {
     #[inline]
     #[must_use]
     pub fn try_slice(&self, range: impl RangeBounds<usize>) -> Option<Self> {
-        let from = match range.start_bound() {
-            Bound::Included(&from) => from,
-            Bound::Excluded(&before) => before.checked_add(1)?,
-            Bound::Unbounded => 0,
-        };
-        let to = match range.end_bound() {
-            Bound::Included(&last) => last.checked_add(1)?,
-            Bound::Excluded(&to) => to,
-            Bound::Unbounded => self.len,
-        };
-        if from > to || to > self.len {
-            return None;
-        }
-        let mut part = self.clone();
-        // SAFETY: `from` is at most `len`, so the result is in the buffer or at its end.
-        part.start = unsafe { self.start.add(from) };
-        part.len = to - from;
-        Some(part)
+        let part = self.get((range.start_bound().cloned(), range.end_bound().cloned()))?;
+        let mut handle = self.clone();
+        handle.start = NonNull::from(part).cast();
+        handle.len = part.len();
+        Some(handle)
     }
 
     /// Returns whether both handles belong to the same buffer, even if they cover different parts
@@ -142,11 +129,9 @@ impl FixedBuf {
         // SAFETY: `cap` bytes from `data` on are in the region, which only this handle accesses
         // (B1).
         unsafe { unpoison(rest, cap - this.len) };
-        // SAFETY: `data` is the payload of the taken region, which lies in `store` and has
-        // `region_of(cap)` bytes (B1). Only this handle accesses the region, and `ManuallyDrop`
-        // keeps the handle from being dropped. The copy above initialised the first `len` bytes,
-        // and `len` is at most `cap`.
-        Ok(unsafe { FixedBufMut::from_parts(data, cap, this.len, this.store) })
+        // INVARIANT: B1 holds for the new handle. The copy above initialised its first `len` bytes,
+        // and `ManuallyDrop` keeps the old handle from releasing the region.
+        Ok(FixedBufMut { data, cap, len: this.len, store: this.store })
     }
 }
 

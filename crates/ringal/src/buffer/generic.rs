@@ -6,9 +6,8 @@ use core::ops::{Deref, DerefMut};
 use core::ptr::{self, NonNull};
 use core::slice;
 
-use crate::geometry::region_of;
+use super::fixed::FixedBufMut;
 use crate::guard::GuardPtr;
-use crate::release::release;
 use crate::store::{RingStorePtr, hand_out};
 
 /// A buffer for a fixed number of elements, aligned for their type. It dereferences to the
@@ -170,22 +169,10 @@ impl<T> GenericBufMut<T> {
 impl<T> Drop for GenericBufMut<T> {
     #[inline]
     fn drop(&mut self) {
-        /// Releases the region when dropped, even if the destructor of an element panics.
-        struct Region {
-            store: RingStorePtr,
-            data: NonNull<u8>,
-            bytes: usize,
-        }
-        impl Drop for Region {
-            #[inline]
-            fn drop(&mut self) {
-                // SAFETY: only the dropped handle accessed the region, which lies in `store` and
-                // has the length for `bytes` (B1). The elements are dropped, so no code uses the
-                // region again. `hand_out` was called with the same `bytes`.
-                unsafe { release(self.store, self.data, self.bytes, region_of(self.bytes)) };
-            }
-        }
-        let _region = Region { store: self.store, data: self.data.cast(), bytes: self.cap * size_of::<T>() };
+        // INVARIANT: B1 holds for this handle of an empty byte buffer, to which the region passes.
+        // Its drop releases the region, even if the destructor of an element panics.
+        let _region =
+            FixedBufMut { data: self.data.cast(), cap: self.cap * size_of::<T>(), len: 0, store: self.store };
         self.truncate(0);
     }
 }

@@ -1,8 +1,9 @@
 //! Buffers: the handles that a ring returns.
 //!
 //! A handle contains a pointer to its bytes, its length, and a pointer to the store's header. A
-//! writable handle also contains its capacity, and a frozen handle a pointer to the guard. The
-//! pointer to the bytes may access the whole store, so code derives pointers to the guard from it.
+//! frozen handle also contains a pointer to the guard. A writable handle contains its capacity
+//! instead, and its pointer to the bytes may access the whole store, so code derives the pointer to
+//! the guard from it.
 //!
 //! # Invariant
 //! * **B1** A handle's region is taken, and only this handle accesses it. The handles of a frozen
