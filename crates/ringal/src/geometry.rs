@@ -98,7 +98,6 @@ pub(crate) fn aligned_room(addr: usize, len: usize, align: usize) -> Option<usiz
 }
 
 /// The layout of the heap block that contains the regions of a store.
-#[cfg(feature = "alloc")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StorePlan {
     /// The total length of the regions in bytes.
@@ -107,11 +106,11 @@ pub(crate) struct StorePlan {
     pub(crate) align: usize,
 }
 
-#[cfg(feature = "alloc")]
 impl StorePlan {
     /// Plans a block with at least `bytes` bytes of regions, in which the first buffer is aligned
     /// to `align`. The alignment is rounded up to a power of two, and is at least 64. Returns
     /// `None` if the block would exceed the size or alignment limit.
+    #[cfg(feature = "alloc")]
     pub(crate) fn new(bytes: usize, align: usize) -> Option<Self> {
         if align > LARGEST_ALIGN {
             return None;

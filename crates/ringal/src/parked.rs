@@ -53,6 +53,9 @@ struct Budget {
 /// The budget of an ordinary sweep.
 const BRIEF: Budget = Budget { stores: 8, ended: 64, guards: 1024 };
 
+/// The budget of a sweep of all stores.
+const UNLIMITED: Budget = Budget { stores: usize::MAX, ended: usize::MAX, guards: usize::MAX };
+
 /// The maximum number of skipped sweeps that one sweep makes up for.
 const MOST_OWED: usize = 15;
 
@@ -95,9 +98,9 @@ impl ParkedStores {
             Self {
                 arrivals: AtomicPtr::new(ptr::null_mut()),
                 gate: Gate::new(),
-                fresh: Stack::new(),
-                old: Stack::new(),
-                seen: Stack::new(),
+                fresh: Stack(OwnerPtr::null()),
+                old: Stack(OwnerPtr::null()),
+                seen: Stack(OwnerPtr::null()),
                 queued: AtomicUsize::new(0),
                 owed: AtomicUsize::new(0),
                 count: AtomicUsize::new(0),
@@ -126,11 +129,14 @@ impl ParkedStores {
     /// Parks a store in which the drop of its ring counted `held` regions. Never blocks.
     ///
     /// # Safety
-    /// The store is closed and settled, `held` is not zero, and this is called once for the store.
+    /// [`RingStorePtr::close`] returned `held`, which is not zero, and this is called once for the
+    /// store.
     pub(crate) unsafe fn park(&self, store: RingStorePtr, held: usize) {
         self.count.fetch_add(1, Ordering::Relaxed);
-        // The additional share keeps the store until this function returns.
-        store.add_shares(held + 1);
+        // The additional share keeps the store until this function returns. Late releases may have
+        // subtracted their shares already. The count has then wrapped below zero, and this addition
+        // wraps it back.
+        store.shares().fetch_add(held + 1, Ordering::Relaxed);
         // Sweep before the push, so that a later call is the first to sweep this store. By then,
         // the releases in progress have likely finished.
         self.sweep();
@@ -187,20 +193,19 @@ impl ParkedStores {
         if self.queued.load(Ordering::Relaxed) == 0 {
             return 0;
         }
-        self.sweep_within(BRIEF, false)
+        self.enter_and_sweep(false)
     }
 
     /// Sweeps all parked stores, unless another thread is sweeping. Returns the number of stores
     /// that this call freed.
     pub(crate) fn sweep_all(&self) -> usize {
-        let all = Budget { stores: usize::MAX, ended: usize::MAX, guards: usize::MAX };
-        self.sweep_within(all, true)
+        self.enter_and_sweep(true)
     }
 
     #[cold]
-    fn sweep_within(&self, budget: Budget, all: bool) -> usize {
+    fn enter_and_sweep(&self, all: bool) -> usize {
         let Some(pass) = self.gate.try_enter().or_else(|| self.owe()) else { return 0 };
-        let freed = self.sweep_inside(budget, all);
+        let freed = self.sweep_inside(all);
         freed + self.open(pass)
     }
 
@@ -228,22 +233,20 @@ impl ParkedStores {
         }
         // If another thread has entered since, that thread makes up for the skipped sweeps.
         let Some(_pass) = self.gate.try_enter() else { return 0 };
-        self.sweep_inside(BRIEF, false)
+        self.sweep_inside(false)
     }
 
-    /// Sweeps parked stores up to the limits in `budget`. Visits all stores again if `all` is true,
-    /// and otherwise makes up for skipped sweeps. Returns the number of stores that this call
-    /// freed. The caller must hold the gate.
-    fn sweep_inside(&self, mut budget: Budget, all: bool) -> usize {
+    /// Sweeps all parked stores if `all` is true. Otherwise sweeps within [`BRIEF`], or a multiple
+    /// of it to make up for skipped sweeps. Returns the number of stores that this call freed. The
+    /// caller must hold the gate.
+    fn sweep_inside(&self, all: bool) -> usize {
+        let mut budget = if all { UNLIMITED } else { BRIEF.times(1 + self.take_owed()) };
         if all {
             while let Some(store) = self.seen.pop() {
                 self.old.push(store);
             }
-        } else {
-            budget = budget.times(1 + self.take_owed());
-            if self.old.is_empty() {
-                self.old.take(&self.seen);
-            }
+        } else if self.old.is_empty() {
+            self.old.take(&self.seen);
         }
         let mut freed = 0;
         let mut fresh_first = true;
@@ -277,32 +280,31 @@ impl ParkedStores {
     /// shares. Returns whether this call freed the store. The caller must hold the gate.
     fn sweep_store(&self, store: RingStorePtr, budget: &mut Budget) -> bool {
         store.listed().touch();
-        if !store.hold() {
+        let held = store.hold();
+        if held {
+            budget.stores -= 1;
+            // SAFETY: the caller holds the gate, and `hold` added a share.
+            let found = unsafe { store.find_released(&mut budget.guards) };
+            // SAFETY: `hold` added one share, and the `found` early releases left their shares to
+            // the sweep (E1). After `drop_shares`, this call uses the regions only if the result is
+            // `true`.
+            if !unsafe { store.drop_shares(1 + found) } {
+                let list = if budget.guards != 0 { &self.seen } else { &self.fresh };
+                list.push(store);
+                return false;
+            }
+        } else {
             budget.ended -= 1;
-            self.queued.fetch_sub(1, Ordering::Relaxed);
-            // SAFETY: the header was popped from its list, so the lists' half of the header belongs
-            // to this call (E2).
-            unsafe { store.leave_header() };
-            return false;
         }
-        budget.stores -= 1;
-        // SAFETY: the caller holds the gate, and `hold` added a share.
-        let found = unsafe { store.find_released(&mut budget.guards) };
-        let whole = budget.guards != 0;
-        // SAFETY: `hold` added one share, and the `found` early releases left their shares to the
-        // sweep (E1). After `drop_shares`, this call uses the regions only if the result is `true`.
-        if unsafe { store.drop_shares(1 + found) } {
-            self.queued.fetch_sub(1, Ordering::Relaxed);
-            // SAFETY: the header was popped from its list, so the lists' half of the header belongs
-            // to this call (E2). The shares' half remains, so this does not free the header.
-            unsafe { store.leave_header() };
+        self.queued.fetch_sub(1, Ordering::Relaxed);
+        // SAFETY: the header was popped from its list, so the lists' half of the header belongs to
+        // this call (E2). If `held`, this call owns the other half too, so the header stays.
+        unsafe { store.leave_header() };
+        if held {
             // SAFETY: `drop_shares` subtracted the last share.
             unsafe { self.end(store) };
-            return true;
         }
-        let list = if whole { &self.seen } else { &self.fresh };
-        list.push(store);
-        false
+        held
     }
 
     fn pop_fresh(&self) -> Option<RingStorePtr> {
@@ -326,12 +328,6 @@ impl ParkedStores {
 struct Stack(OwnerPtr<RingStore>);
 
 impl Stack {
-    ephemera_prim::const_unless_loom! {
-        fn new() -> Self {
-            Self(OwnerPtr::null())
-        }
-    }
-
     fn is_empty(&self) -> bool {
         self.0.get().is_null()
     }

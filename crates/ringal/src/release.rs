@@ -33,6 +33,7 @@ pub(crate) unsafe fn release(store: RingStorePtr, data: NonNull<u8>, bytes: usiz
     if weakened!("closed_after_release") {
         guard.release(region);
     }
+    #[cfg(feature = "alloc")]
     if store.is_closed() {
         // SAFETY: the caller owns the buffer and does not use it again, and the store is closed.
         unsafe { release_late(store, guard) };
@@ -54,26 +55,18 @@ pub(crate) unsafe fn release(store: RingStorePtr, data: NonNull<u8>, bytes: usiz
 /// # Safety
 /// The caller owns the buffer in the region at `guard`, and does not use it again. The region lies
 /// in `store`, which is closed.
+#[cfg(feature = "alloc")]
 #[cold]
 #[inline(never)]
 unsafe extern "C" fn release_late(store: RingStorePtr, guard: GuardPtr) {
-    let region = guard.held().len();
-    #[cfg(feature = "alloc")]
-    {
-        let parked = ParkedStores::of(&store);
-        // SAFETY: the caller owns the region and does not use the buffer again, and the store is
-        // closed.
-        if unsafe { store.settle_late(guard, region) } {
-            // SAFETY: `settle_late` subtracted the last share.
-            unsafe { parked.end(store) };
-            parked.sweep();
-        }
-    }
-    // Without feature `alloc`, a store is never closed.
-    #[cfg(not(feature = "alloc"))]
-    {
-        let _ = store;
-        guard.release(region);
+    let parked = ParkedStores::of(&store);
+    guard.settle(guard.held().len());
+    // SAFETY: one share belongs to this region, because `close` counts the region whether it finds
+    // the word taken or settled. The caller does not use the buffer again.
+    if unsafe { store.drop_shares(1) } {
+        // SAFETY: `drop_shares` subtracted the last share.
+        unsafe { parked.end(store) };
+        parked.sweep();
     }
 }
 
@@ -88,16 +81,10 @@ impl RingStorePtr {
     pub(crate) unsafe fn retire(self) {
         let parked = ParkedStores::of(&self);
         // SAFETY: the caller is the ring, which does not allocate again.
-        let held = if unsafe { self.skip_free() } {
-            0
-        } else {
-            self.close();
-            // SAFETY: the caller is the ring, and this function has just closed the store.
-            unsafe { self.settle() }
-        };
+        let held = unsafe { self.close() };
         if held != 0 {
-            // SAFETY: the store is closed and settled, and `held` is not zero. A ring is dropped
-            // once, so no other code parks its store.
+            // SAFETY: `close` returned `held`, which is not zero. A ring is dropped once, so no
+            // other code parks its store.
             unsafe { parked.park(self, held) };
             return;
         }

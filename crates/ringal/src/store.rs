@@ -17,27 +17,20 @@
 
 #[cfg(feature = "alloc")]
 use core::alloc::Layout;
-#[cfg(feature = "alloc")]
-use core::ptr;
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 
 #[cfg(feature = "alloc")]
 use allocator_api2::alloc::Global;
 use ephemera_prim::poison::{poison, unpoison};
-use ephemera_prim::sync::{AtomicBool, Ordering};
+#[cfg(feature = "alloc")]
+use ephemera_prim::raw;
+use ephemera_prim::sync::{AtomicBool, AtomicPtr, AtomicUsize};
 use ephemera_prim::witness::Witness;
-#[cfg(feature = "alloc")]
-use ephemera_prim::{
-    raw,
-    sync::{AtomicPtr, AtomicUsize},
-    word::OwnerUsize,
-};
+use ephemera_prim::word::OwnerUsize;
 
-#[cfg(all(feature = "alloc", not(ephemera_loom)))]
+#[cfg(not(ephemera_loom))]
 use crate::geometry::GRANULE;
-#[cfg(feature = "alloc")]
-use crate::geometry::StorePlan;
-use crate::geometry::{region_of, room};
+use crate::geometry::{StorePlan, region_of, room};
 use crate::guard::GuardPtr;
 
 /// The header of a store. As soon as a release has made its last access, another thread can free
@@ -45,23 +38,13 @@ use crate::guard::GuardPtr;
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct RingStore {
-    /// Whether the ring was dropped while a buffer was live. The drop of the ring sets the flag. A
-    /// release reads the flag before its last access to its region. If the flag is set, the store
-    /// stays until this release subtracts its share. Otherwise, the release does not access the
-    /// store after it frees the region.
+    /// Whether the ring was dropped. The drop of the ring sets the flag. A release reads the flag
+    /// before its last access to its region. If the flag is set, the store stays until this release
+    /// subtracts its share. Otherwise, the release does not access the store after it frees the
+    /// region.
     closed: AtomicBool,
     /// Whether one half of the header is already given up (E2).
-    #[cfg(feature = "alloc")]
     half_left: AtomicBool,
-    witness: Witness,
-    #[cfg(feature = "alloc")]
-    heap: HeapFields,
-}
-
-/// The fields that only a store on the heap uses.
-#[cfg(feature = "alloc")]
-#[derive(Debug)]
-struct HeapFields {
     /// The address of the `ParkedStores` in which this store is parked after its ring is dropped.
     /// The `ParkedStores` outlives the store. `ParkedStores::of` casts the address back.
     parked: *const (),
@@ -75,6 +58,8 @@ struct HeapFields {
     /// The offset where the next sweep continues (E3). Until the store is parked, only the ring
     /// accesses this field. After that, only the thread that holds the gate does.
     swept: OwnerUsize,
+    /// Lets loom check the accesses to this header.
+    witness: Witness,
     /// Lets loom check the accesses to the regions.
     regions: Witness,
     /// Lets loom check that a sweep sees the plan and `swept` as the drop of the ring left them.
@@ -85,28 +70,33 @@ struct HeapFields {
 // a `ParkedStores`, which threads may share.
 unsafe impl Sync for RingStore {}
 
-#[cfg(all(not(ephemera_loom), feature = "alloc", target_pointer_width = "64"))]
+#[cfg(all(not(ephemera_loom), target_pointer_width = "64"))]
 const _: () = assert!(size_of::<RingStore>() == 64, "the header is one cache line");
+
+impl RingStore {
+    ephemera_prim::const_unless_loom! {
+        fn new(parked: *const (), block: NonNull<u8>, plan: StorePlan) -> Self {
+            Self {
+                closed: AtomicBool::new(false),
+                half_left: AtomicBool::new(false),
+                parked,
+                block,
+                plan,
+                shares: AtomicUsize::new(0),
+                link: AtomicPtr::new(ptr::null_mut()),
+                swept: OwnerUsize::new(0),
+                witness: Witness::new(),
+                regions: Witness::new(),
+                listed: Witness::new(),
+            }
+        }
+    }
+}
 
 /// The header that all rings in caller-provided memory share.
 #[cfg(not(ephemera_loom))]
-static GIVEN: RingStore = RingStore {
-    closed: AtomicBool::new(false),
-    #[cfg(feature = "alloc")]
-    half_left: AtomicBool::new(false),
-    witness: Witness::new(),
-    #[cfg(feature = "alloc")]
-    heap: HeapFields {
-        parked: ptr::null(),
-        block: NonNull::dangling(),
-        plan: StorePlan { end: 0, align: GRANULE },
-        shares: AtomicUsize::new(0),
-        link: AtomicPtr::new(ptr::null_mut()),
-        swept: OwnerUsize::new(0),
-        regions: Witness::new(),
-        listed: Witness::new(),
-    },
-};
+static GIVEN: RingStore =
+    RingStore::new(ptr::null(), NonNull::dangling(), StorePlan { end: 0, align: GRANULE });
 
 /// A pointer to a store's header.
 ///
@@ -121,8 +111,7 @@ pub(crate) struct RingStorePtr(NonNull<RingStore>);
 impl RingStorePtr {
     // The header is not freed while the pointer is used (S1).
     words! {
-        fn closed() -> &AtomicBool = closed;
-        fn witness() -> &Witness = witness;
+        pub(crate) fn plan() -> StorePlan = plan;
     }
 
     #[inline]
@@ -146,14 +135,9 @@ impl RingStorePtr {
         false
     }
 
-    /// Returns whether the store is closed, that is, whether the ring was dropped while a buffer
-    /// was live. A release calls this before its last access to the store.
-    #[inline]
-    pub(crate) fn is_closed(self) -> bool {
-        self.witness().touch();
-        #[cfg(feature = "alloc")]
-        self.regions().touch();
-        cfg!(feature = "alloc") && self.closed().load(Ordering::Relaxed)
+    /// Returns the number of bytes that the store takes from the heap.
+    pub(crate) fn bytes_held(self) -> usize {
+        if self.is_given() { 0 } else { self.plan().bytes() + size_of::<RingStore>() }
     }
 }
 
@@ -161,17 +145,18 @@ impl RingStorePtr {
 impl RingStorePtr {
     // The header is not freed while the pointer is used (S1).
     words! {
+        pub(crate) fn closed() -> &AtomicBool = closed;
         pub(crate) fn half_left() -> &AtomicBool = half_left;
         /// Returns the address of the `ParkedStores` for this store, or null for caller-provided
         /// memory.
-        pub(crate) fn parked() -> *const () = heap.parked;
-        pub(crate) fn block() -> NonNull<u8> = heap.block;
-        pub(crate) fn plan() -> StorePlan = heap.plan;
-        pub(crate) fn shares() -> &AtomicUsize = heap.shares;
-        pub(crate) fn link() -> &AtomicPtr<RingStore> = heap.link;
-        pub(crate) fn swept() -> &OwnerUsize = heap.swept;
-        fn regions() -> &Witness = heap.regions;
-        pub(crate) fn listed() -> &Witness = heap.listed;
+        pub(crate) fn parked() -> *const () = parked;
+        fn block() -> NonNull<u8> = block;
+        pub(crate) fn shares() -> &AtomicUsize = shares;
+        pub(crate) fn link() -> &AtomicPtr<RingStore> = link;
+        pub(crate) fn swept() -> &OwnerUsize = swept;
+        pub(crate) fn witness() -> &Witness = witness;
+        pub(crate) fn regions() -> &Witness = regions;
+        pub(crate) fn listed() -> &Witness = listed;
     }
 
     /// Creates a store of one free region. Returns the store and the address of its first guard, or
@@ -188,25 +173,9 @@ impl RingStorePtr {
             unsafe { raw::release(&Global, block, layout) };
             return None;
         };
-        let heap = HeapFields {
-            parked,
-            block,
-            plan,
-            shares: AtomicUsize::new(0),
-            link: AtomicPtr::new(ptr::null_mut()),
-            swept: OwnerUsize::new(0),
-            regions: Witness::new(),
-            listed: Witness::new(),
-        };
         let store = header.cast::<RingStore>();
-        let header = RingStore {
-            closed: AtomicBool::new(false),
-            half_left: AtomicBool::new(false),
-            witness: Witness::new(),
-            heap,
-        };
         // SAFETY: `store` points at a fresh block with the layout of a header.
-        unsafe { store.write(header) };
+        unsafe { store.write(RingStore::new(parked, block, plan)) };
         // SAFETY: the block has `plan.first() + plan.end` bytes.
         let base = unsafe { block.add(plan.first()) };
         // SAFETY: `plan.end` bytes follow `base` in the fresh block. `plan.first()` aligns `base`
@@ -223,28 +192,30 @@ impl RingStorePtr {
         Self(header)
     }
 
-    pub(crate) fn as_non_null(self) -> NonNull<RingStore> {
-        self.0
-    }
-
-    /// Marks the store as closed. Each release that sees the flag subtracts its share.
-    pub(crate) fn close(self) {
-        self.closed().store(true, Ordering::Relaxed);
-    }
-
-    /// Returns the total size in bytes of the two heap blocks of the store.
-    pub(crate) fn bytes_held(self) -> usize {
-        self.plan().bytes() + size_of::<RingStore>()
-    }
-
-    /// Tells loom that the regions are freed.
-    pub(crate) fn end_regions(self) {
+    /// Frees the regions.
+    ///
+    /// # Safety
+    /// No other code uses the regions: either no region is taken and the store was never parked, or
+    /// the caller subtracted the last share.
+    pub(crate) unsafe fn free_regions(self) {
         self.regions().end();
+        let plan = self.plan();
+        // SAFETY: `create` made a valid layout from the same size and alignment.
+        let layout = unsafe { Layout::from_size_align_unchecked(plan.bytes(), plan.align) };
+        // SAFETY: `create` acquired the block with this layout, and the caller guarantees that no
+        // other code uses it.
+        unsafe { raw::release(&Global, self.block(), layout) };
     }
 
-    /// Tells loom that the header is freed.
-    pub(crate) fn end_header(self) {
+    /// Frees the header.
+    ///
+    /// # Safety
+    /// No other code uses the header.
+    pub(crate) unsafe fn free_header(self) {
         self.witness().end();
+        // SAFETY: `create` acquired the block with this layout, and the caller guarantees that no
+        // other code uses it.
+        unsafe { raw::release(&Global, self.0.cast(), Layout::new::<RingStore>()) };
     }
 
     /// Returns the guard at offset `at` from the first guard.

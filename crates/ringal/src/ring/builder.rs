@@ -6,8 +6,8 @@ use core::alloc::Layout;
 #[cfg(not(ephemera_loom))]
 use allocator_api2::alloc::handle_alloc_error;
 
+use super::RingAl;
 use super::chain::Chain;
-use super::{RingAl, RingMemory};
 use crate::CreateError;
 use crate::geometry::{GRANULE, LINE, StorePlan};
 #[cfg(not(ephemera_loom))]
@@ -97,7 +97,7 @@ impl Builder {
         // SAFETY: `create` formatted one free region of `plan.end` bytes at `base`, in a store that
         // lives as long as the ring (C1).
         let chain = unsafe { Chain::new(base, plan.end) };
-        Ok(RingAl { chain, store, memory: RingMemory::Heap })
+        Ok(RingAl { store, chain })
     }
 }
 

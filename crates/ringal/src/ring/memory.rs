@@ -7,8 +7,8 @@
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
+use super::RingAl;
 use super::chain::Chain;
-use super::{RingAl, RingMemory};
 use crate::CreateError;
 use crate::geometry::{GRANULE, LARGEST, OVERHEAD};
 use crate::store::{RingStorePtr, format};
@@ -76,6 +76,6 @@ impl RingAl {
         // SAFETY: `format` made one free region of `end` bytes at `base`. The memory stays valid
         // while the ring or a buffer lives (C1).
         let chain = unsafe { Chain::new(base, end) };
-        Ok(Self { chain, store: RingStorePtr::given(), memory: RingMemory::Given })
+        Ok(Self { store: RingStorePtr::given(), chain })
     }
 }

@@ -64,19 +64,7 @@ use crate::store::RingStorePtr;
 pub struct RingAl {
     // This order keeps the fields that the fast path uses close together.
     store: RingStorePtr,
-    memory: RingMemory,
     chain: Chain,
-}
-
-/// The origin of a ring's memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum RingMemory {
-    /// The global heap, from which the ring allocates its store and the store's header.
-    #[cfg(feature = "alloc")]
-    Heap,
-    /// Memory that the caller provides.
-    #[cfg_attr(ephemera_loom, expect(dead_code, reason = "the header is a static, and loom has none"))]
-    Given,
 }
 
 // SAFETY: only the owner of the ring uses its chain, and only the ring accesses free regions (C2).
@@ -175,13 +163,12 @@ impl RingAl {
     /// freeing may count as live or as free.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let bytes_held = match self.memory {
-            #[cfg(feature = "alloc")]
-            RingMemory::Heap => self.store.bytes_held(),
-            RingMemory::Given => 0,
+        let mut stats = Stats {
+            capacity: self.capacity(),
+            bytes_held: self.store.bytes_held(),
+            high_water: self.chain.high.max(self.chain.head),
+            ..Stats::default()
         };
-        let high_water = self.chain.high.max(self.chain.head);
-        let mut stats = Stats { capacity: self.capacity(), bytes_held, high_water, ..Stats::default() };
         let mut run = 0;
         self.chain.walk(|_, word| stats.see(word, &mut run));
         stats
@@ -269,19 +256,20 @@ impl RingAl {
 
 impl Drop for RingAl {
     fn drop(&mut self) {
-        match self.memory {
-            #[cfg(feature = "alloc")]
+        #[cfg(feature = "alloc")]
+        if !self.store.is_given() {
             // SAFETY: the builder created this store for this ring, which does not use it again.
-            RingMemory::Heap => unsafe { self.store.retire() },
-            // The caller gets this memory back, so unpoison it. Only free regions are poisoned, and
-            // a release in caller-provided memory does not poison its region.
-            RingMemory::Given => self.chain.walk(|at, word| {
-                if !word.is_taken() {
-                    // SAFETY: the region is free, so only the ring accesses it (C2).
-                    unsafe { unpoison(self.chain.guard(at).payload(), word.len() - GRANULE) };
-                }
-            }),
+            unsafe { self.store.retire() };
+            return;
         }
+        // The caller gets this memory back, so unpoison it. Only free regions are poisoned, and a
+        // release in caller-provided memory does not poison its region.
+        self.chain.walk(|at, word| {
+            if !word.is_taken() {
+                // SAFETY: the region is free, so only the ring accesses it (C2).
+                unsafe { unpoison(self.chain.guard(at).payload(), word.len() - GRANULE) };
+            }
+        });
     }
 }
 
