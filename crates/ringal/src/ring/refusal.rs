@@ -35,8 +35,7 @@ pub(super) struct RefusedRequest {
 
 impl RefusedRequest {
     pub(super) const fn none() -> Self {
-        let watched = [(0, Word::free(0)); WATCHED];
-        Self { need: usize::MAX, watched, count: 0 }
+        Self { need: usize::MAX, watched: [(0, Word::free(0)); WATCHED], count: 0 }
     }
 
     /// Returns whether the refusal covers `need` bytes and all its guards are unchanged. `word`
@@ -53,17 +52,17 @@ impl RefusedRequest {
     /// prove the refusal, the result does not cover any request. `word` returns the word at an
     /// offset.
     pub(super) fn of(need: usize, end: usize, word: impl Fn(usize) -> Word) -> Self {
-        let watched = [(0, Word::free(0)); WATCHED];
-        let mut blockers =
-            Blockers { need, watched, count: 0, open: 0, last: None, since_last: 0, failed: false };
+        let refusal = Self { need, ..Self::none() };
+        let mut blockers = Blockers { refusal, open: 0, last: None, since_last: 0 };
         let mut at = 0;
-        while at < end && !blockers.failed {
+        while at < end {
             let word = word(at);
-            blockers.see(at, word);
+            if blockers.see(at, word).is_none() {
+                return Self::none();
+            }
             at += word.len();
         }
-        let Blockers { watched, count, failed, .. } = blockers;
-        Self { need: if failed { usize::MAX } else { need }, watched, count }
+        blockers.refusal
     }
 
     #[inline]
@@ -74,9 +73,8 @@ impl RefusedRequest {
 
 /// The state of a walk along the chain that chooses the guards of a refusal.
 struct Blockers {
-    need: usize,
-    watched: [(usize, Word); WATCHED],
-    count: usize,
+    /// The refused size, and the guards that the walk has chosen.
+    refusal: RefusedRequest,
     /// The number of bytes from the end of the last chosen region, or from the start of the chain,
     /// to the current position of the walk.
     open: usize,
@@ -85,43 +83,32 @@ struct Blockers {
     last: Option<(usize, Word)>,
     /// The number of bytes from the end of the last taken region to the current position.
     since_last: usize,
-    /// Whether the proof failed: a free run is long enough, or more than [`WATCHED`] guards are
-    /// necessary.
-    failed: bool,
 }
 
 impl Blockers {
-    fn choose(&mut self, blocker: (usize, Word), since: usize) {
-        match self.watched.get_mut(self.count) {
-            Some(place) => {
-                *place = blocker;
-                self.count += 1;
-            }
-            None => self.failed = true,
-        }
-        self.open = since;
-        self.last = None;
-    }
-
-    fn see(&mut self, at: usize, word: Word) {
+    /// Continues the walk with the region at `at`. Chooses the last taken region if the stretch
+    /// without a chosen region would otherwise be long enough for the request. Returns `None` if
+    /// the proof has failed: if a free run is long enough, or if more than [`WATCHED`] guards are
+    /// necessary.
+    fn see(&mut self, at: usize, word: Word) -> Option<()> {
         let len = word.len();
-        if word.is_taken() {
-            if self.open + len >= self.need {
-                self.choose((at, word), 0);
-            } else {
-                self.last = Some((at, word));
-                self.open += len;
-            }
-            self.since_last = 0;
-            return;
-        }
         self.open += len;
-        self.since_last += len;
-        if self.open >= self.need {
-            match self.last {
-                Some(blocker) if self.since_last < self.need => self.choose(blocker, self.since_last),
-                _ => self.failed = true,
-            }
+        if word.is_taken() {
+            self.last = Some((at, word));
+            self.since_last = 0;
+        } else {
+            self.since_last += len;
         }
+        if self.open < self.refusal.need {
+            return Some(());
+        }
+        if self.since_last >= self.refusal.need {
+            return None;
+        }
+        let place = self.refusal.watched.get_mut(self.refusal.count)?;
+        *place = self.last.take()?;
+        self.refusal.count += 1;
+        self.open = self.since_last;
+        Some(())
     }
 }
