@@ -127,10 +127,13 @@ mod on {
         /// the mark may already be that of the free or settled word.
         pub(crate) fn look(&self, guard: usize, word: Word) {
             let found = self.mark.load(Ordering::Relaxed);
-            let right = found == mark(guard, word)
-                || word.is_taken()
-                    && (found == mark(guard, Word::free(word.len())) || is_settling(guard, word, found));
-            if !right {
+            let after_release = [
+                Word::free(word.len()),
+                #[cfg(feature = "alloc")]
+                Word::settled(word.len()),
+            ];
+            let releasing = word.is_taken() && after_release.iter().any(|&word| found == mark(guard, word));
+            if found != mark(guard, word) && !releasing {
                 stop(format_args!(
                     "the guard at {guard:#x} was overwritten: its check value does not match {word:?}"
                 ));
@@ -201,19 +204,6 @@ mod on {
     fn mark(guard: usize, word: Word) -> usize {
         let mixed = (guard ^ word.bits().rotate_left(13)).wrapping_mul(MIX);
         mixed ^ (mixed >> 17)
-    }
-
-    /// Returns whether `found` is the mark of a late release that has not stored its word yet.
-    #[cfg(feature = "alloc")]
-    fn is_settling(guard: usize, word: Word, found: usize) -> bool {
-        found == mark(guard, Word::settled(word.len()))
-    }
-
-    /// Returns `false`, because without feature `alloc` a store is never closed and a release is
-    /// never late.
-    #[cfg(not(feature = "alloc"))]
-    fn is_settling(_guard: usize, _word: Word, _found: usize) -> bool {
-        false
     }
 }
 

@@ -55,15 +55,11 @@ pub(crate) struct Want {
 impl Want {
     /// Creates a request for a buffer of `bytes` bytes. `align` must be a power of two. Returns
     /// `None` if the size or the alignment is above its limit.
-    pub(crate) const fn new(bytes: usize, align: usize) -> Option<Self> {
+    pub(crate) fn new(bytes: usize, align: usize) -> Option<Self> {
         if align > LARGEST_ALIGN {
             return None;
         }
-        let align = if align < GRANULE { GRANULE } else { align };
-        match region(bytes) {
-            Some(need) => Some(Self { need, align }),
-            None => None,
-        }
+        Some(Self { need: region(bytes)?, align: align.max(GRANULE) })
     }
 
     /// Creates a request for a region of `need` bytes, aligned to the granule.
@@ -136,15 +132,8 @@ impl StorePlan {
 /// Returns the interval of a chain of `end` bytes: the basic distance that the head moves between
 /// two checks of `low`. The interval is an eighth of the chain, at least four granules, and at most
 /// 16 KiB, a third of a first-level data cache of 48 KiB.
-pub(crate) const fn interval(end: usize) -> usize {
-    let eighth = end / 8;
-    if eighth < 4 * GRANULE {
-        4 * GRANULE
-    } else if eighth > 16 << 10 {
-        16 << 10
-    } else {
-        eighth
-    }
+pub(crate) fn interval(end: usize) -> usize {
+    (end / 8).clamp(4 * GRANULE, 16 << 10)
 }
 
 /// Returns the distance in bytes that the head moves between two checks of `low`, for regions of
@@ -152,15 +141,8 @@ pub(crate) const fn interval(end: usize) -> usize {
 /// least one interval. For large requests, the cost of a check does not matter, so the distance is
 /// at most four intervals.
 #[inline]
-pub(crate) const fn pace(interval: usize, need: usize) -> usize {
-    let few = need.saturating_mul(16);
-    if few < interval {
-        interval
-    } else if few > 4 * interval {
-        4 * interval
-    } else {
-        few
-    }
+fn pace(interval: usize, need: usize) -> usize {
+    need.saturating_mul(16).max(interval).min(4 * interval)
 }
 
 /// Returns the distance in bytes that the head moves between two checks of `low`, for a window of

@@ -147,12 +147,10 @@ impl GuardPtr {
         let check = unsafe { &raw mut (*self.as_ptr()).check };
         // SAFETY: the check is in the granule, which only the ring accesses (C2).
         unsafe { check.write(Check::new()) };
-        if cfg!(ephemera_loom) {
-            // SAFETY: the granule is in the store (G1), and no reference is created.
-            let witness = unsafe { &raw mut (*self.as_ptr()).witness };
-            // SAFETY: the witness is in the granule, which only the ring accesses (C2).
-            unsafe { witness.write(Witness::new()) };
-        }
+        // SAFETY: the granule is in the store (G1), and no reference is created.
+        let witness = unsafe { &raw mut (*self.as_ptr()).witness };
+        // SAFETY: the witness is in the granule, which only the ring accesses (C2).
+        unsafe { witness.write(Witness::new()) };
         self.check().set(self.addr(), Word::free(len));
     }
 
@@ -220,19 +218,20 @@ impl GuardPtr {
         unsafe { self.check().hand_out(self.payload(), bytes, region - GRANULE) };
     }
 
-    /// Checks the guard and the margin of a buffer that is about to be released. Ends the process
-    /// if one of them was overwritten or the buffer was already released. Does nothing in builds
-    /// without checks.
+    /// Tells loom that the buffer uses its payload for the last time. In builds with checks, checks
+    /// the guard and the margin of the buffer, which is about to be released. Ends the process if
+    /// one of them was overwritten or the buffer was already released.
     ///
     /// # Safety
     /// In builds with checks, [`GuardPtr::hand_out`] was called with the same arguments. Only the
     /// caller accesses the region.
     #[inline]
-    pub(crate) unsafe fn check_release(self, bytes: usize, region: usize) {
+    pub(crate) unsafe fn end_use(self, bytes: usize, region: usize) {
         let found = || self.held();
         // SAFETY: in builds with checks, `hand_out` was called for this buffer, which starts at the
         // payload. Only the caller accesses the region.
         unsafe { self.check().release(self.addr(), found, Word::taken(region), self.payload(), bytes) };
+        self.witness().write();
     }
 
     /// Returns the requested size of the buffer in this region in builds with checks, and `room` in
@@ -240,12 +239,6 @@ impl GuardPtr {
     #[inline]
     pub(crate) fn asked(self, room: usize) -> usize {
         self.check().asked(room)
-    }
-
-    /// Tells loom that the buffer uses its payload for the last time.
-    #[inline]
-    pub(crate) fn end_use(self) {
-        self.witness().write();
     }
 
     /// Removes the guard of a free region, which the ring is merging into the previous region.
@@ -271,6 +264,7 @@ impl GuardPtr {
     /// Adds a handle. Aborts the process if the buffer has more than `usize::MAX / 2` handles.
     #[inline]
     pub(crate) fn add_handle(self) {
+        self.witness().touch();
         if self.count().fetch_add(1, Ordering::Relaxed) > usize::MAX / 2 {
             too_many();
         }
@@ -280,7 +274,7 @@ impl GuardPtr {
     /// the other handles to the buffer.
     #[inline]
     pub(crate) fn is_last(self) -> bool {
-        self.witness_touch();
+        self.witness().touch();
         // ORDERING: `last_order`. Pairs with `GuardPtr::drop_handle`.
         self.count().load(last_order()) == 1
     }
@@ -304,12 +298,6 @@ impl GuardPtr {
         // ORDERING: `after_order`. Pairs with the subtractions of other threads in
         // `GuardPtr::drop_handle`.
         self.count().load(after_order()) == 0
-    }
-
-    /// Tells loom that a handle uses its frozen buffer.
-    #[inline]
-    pub(crate) fn witness_touch(self) {
-        self.witness().touch();
     }
 }
 

@@ -130,7 +130,7 @@ fn loom_skip_and_wrap_beside_two_releases() {
 #[test]
 fn loom_restart_beside_two_releases() {
     const UNITS: usize = 6;
-    const _: () = assert!(interval(UNITS * UNIT) == 2 * UNIT, "the check of `low` is due after two units");
+    assert_eq!(interval(UNITS * UNIT), 2 * UNIT, "the check of `low` is due after two units");
     check(|| {
         let stores = ModelStores::new();
         let mut ring = stores.ring(UNITS);
@@ -321,8 +321,11 @@ fn loom_skipped_sweep_is_made_up_for() {
         let data = NonNull::new(buffer.as_ptr().cast_mut()).expect("a buffer has an address");
         // SAFETY: the buffer starts right after the guard of its region, which is not released yet.
         let guard = unsafe { GuardPtr::of(data) };
-        guard.end_use();
-        guard.release(region_of(buffer.capacity()));
+        let (bytes, region) = (buffer.capacity(), region_of(buffer.capacity()));
+        // SAFETY: the ring handed out the buffer with this size and region. Only this thread
+        // accesses the region.
+        unsafe { guard.end_use(bytes, region) };
+        guard.release(region);
         stores.0.sweep();
         first.join().unwrap();
         stores.all_is_free();

@@ -23,8 +23,7 @@ pub(crate) unsafe fn release(store: RingStorePtr, data: NonNull<u8>, bytes: usiz
     let guard = unsafe { GuardPtr::of(data) };
     // SAFETY: the caller owns the region, and called `hand_out` with the same arguments if this
     // build has checks.
-    unsafe { guard.check_release(bytes, region) };
-    guard.end_use();
+    unsafe { guard.end_use(bytes, region) };
     if !store.is_given() {
         // SAFETY: the caller owns these bytes, and no code accesses them before the ring unpoisons
         // them.

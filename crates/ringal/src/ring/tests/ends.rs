@@ -23,7 +23,7 @@ fn parked_buffers(parked: &'static ParkedStores, count: usize) -> Vec<FixedBufMu
 /// its word yet.
 struct UnderWay {
     guard: GuardPtr,
-    region: usize,
+    bytes: usize,
 }
 
 impl UnderWay {
@@ -32,12 +32,15 @@ impl UnderWay {
         let mut ring = ring_in(parked);
         let guard = ring.chain.guard(0);
         let buffer = ManuallyDrop::new(ring.fixed(100).unwrap());
-        Self { guard, region: region_of(buffer.capacity()) }
+        Self { guard, bytes: buffer.capacity() }
     }
 
     fn end(self) {
-        self.guard.end_use();
-        self.guard.release(self.region);
+        let region = region_of(self.bytes);
+        // SAFETY: the ring handed out the buffer with this size and region. Only this thread
+        // accesses the region.
+        unsafe { self.guard.end_use(self.bytes, region) };
+        self.guard.release(region);
     }
 }
 
@@ -123,7 +126,7 @@ fn unfinished_early_release_keeps_its_store() {
     drop(late);
     drop(ring_in(parked));
     assert_eq!(parked.count(), 1);
-    UnderWay { guard, region: region_of(early.capacity()) }.end();
+    UnderWay { guard, bytes: early.capacity() }.end();
     drop(ring_in(parked));
     assert_eq!(parked.count(), 0);
 }
@@ -183,7 +186,7 @@ fn large_store_is_swept_in_parts() {
     drop(others);
     let most = looks(|| drop(first));
     assert!(most <= 10 && guard != last, "{most} guards");
-    UnderWay { guard: last, region: region_of(early.capacity()) }.end();
+    UnderWay { guard: last, bytes: early.capacity() }.end();
     let mut calls = 0;
     while parked.count() != 0 {
         calls += 1;
