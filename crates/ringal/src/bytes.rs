@@ -30,11 +30,7 @@ unsafe impl BufMut for FixedBufMut {
 
     #[inline]
     unsafe fn advance_mut(&mut self, count: usize) {
-        assert!(
-            count <= self.spare(),
-            "cannot advance by {count} bytes: the buffer has room for {}",
-            self.spare()
-        );
+        assert_fits(count, self.spare());
         // SAFETY: the first `len()` bytes are initialised (B1), and the caller has written the
         // `count` bytes after them. The assertion shows that they fit.
         unsafe { self.set_len(self.len() + count) };
@@ -59,14 +55,10 @@ unsafe impl BufMut for ExtBuf<'_> {
 
     #[inline]
     unsafe fn advance_mut(&mut self, count: usize) {
-        assert!(
-            count <= self.spare(),
-            "cannot advance by {count} bytes: the buffer has room for {}",
-            self.spare()
-        );
-        // SAFETY: the caller has written the next `count` bytes, and the assertion shows that they
-        // fit.
-        unsafe { self.advance(count) };
+        assert_fits(count, self.spare());
+        // SAFETY: the first `len()` bytes are initialised, and the caller has written the `count`
+        // bytes after them. The assertion shows that they fit.
+        unsafe { self.set_len(self.len() + count) };
     }
 
     #[inline]
@@ -90,21 +82,23 @@ unsafe impl BufMut for ExtBuf<'_> {
 
     #[inline]
     fn put_slice(&mut self, bytes: &[u8]) {
-        if let Err(full) = self.try_extend_from_slice(bytes) {
-            out_of_room(full);
-        }
+        self.try_extend_from_slice(bytes).unwrap_or_else(|full| out_of_room(full));
     }
 
     fn put_bytes(&mut self, byte: u8, count: usize) {
-        if let Err(full) = self.try_reserve(count) {
-            out_of_room(full);
-        }
+        self.try_reserve(count).unwrap_or_else(|full| out_of_room(full));
         let spare = &mut self.spare_capacity_mut()[..count];
         spare.fill(core::mem::MaybeUninit::new(byte));
-        // SAFETY: `fill` has just written the next `count` bytes, and `try_reserve` made room for
-        // them.
-        unsafe { self.advance(count) };
+        // SAFETY: the first `len()` bytes are initialised, and `fill` has just written the `count`
+        // bytes after them. `try_reserve` made room for them.
+        unsafe { self.set_len(self.len() + count) };
     }
+}
+
+#[inline]
+#[track_caller]
+fn assert_fits(count: usize, spare: usize) {
+    assert!(count <= spare, "cannot advance by {count} bytes: the buffer has room for {spare}");
 }
 
 #[cold]

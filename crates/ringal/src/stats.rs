@@ -49,19 +49,15 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Counts a region. `run` is the length of the free run that ends where the region starts.
-    /// Updates `run` to the length of the free run that ends where the region ends.
-    pub(crate) fn see(&mut self, word: Word, run: &mut usize) {
-        let len = word.len();
+    /// Counts a region. `run` is the length of the free run that ends where the region ends.
+    pub(crate) fn see(&mut self, word: Word, run: usize) {
         self.regions += 1;
         if word.is_taken() {
             self.buffers_live += 1;
-            self.bytes_live += len;
-            *run = 0;
+            self.bytes_live += word.len();
         } else {
-            self.bytes_free += len;
-            *run += len;
-            self.largest_free = self.largest_free.max(room(*run));
+            self.bytes_free += word.len();
+            self.largest_free = self.largest_free.max(room(run));
         }
     }
 }

@@ -31,6 +31,7 @@ use ephemera_prim::prefetch;
 use super::refusal::RefusedRequest;
 use crate::geometry::interval;
 use crate::guard::GuardPtr;
+use crate::word::Word;
 
 /// The value of an unset `low`, `frontier`, `probe` or `probe_from`. It is larger than every
 /// offset.
@@ -105,11 +106,6 @@ impl Chain {
         unsafe { GuardPtr::new(place) }
     }
 
-    /// Returns the offset of a guard of this chain.
-    pub(super) fn offset(&self, guard: GuardPtr) -> usize {
-        guard.addr() - self.base.addr().get()
-    }
-
     /// Allocates a region of `need` bytes, whose payload is aligned to the granule, and returns its
     /// guard. Returns `None` if no free run has `need` bytes.
     #[inline]
@@ -163,12 +159,14 @@ impl Chain {
         self.refusal = RefusedRequest::of(need, self.end, |at| self.guard(at).look());
     }
 
-    /// Calls `see` with the offset and the word of each region.
-    pub(super) fn walk(&self, mut see: impl FnMut(usize, crate::word::Word)) {
-        let mut at = 0;
+    /// Calls `see(at, word, run)` with the offset and the word of each region, and with the length
+    /// of the free run that ends where the region ends, which is 0 if the region is taken.
+    pub(super) fn walk(&self, mut see: impl FnMut(usize, Word, usize)) {
+        let (mut at, mut run) = (0, 0);
         while at < self.end {
             let word = self.guard(at).look();
-            see(at, word);
+            run = if word.is_taken() { 0 } else { run + word.len() };
+            see(at, word, run);
             at += word.len();
         }
     }

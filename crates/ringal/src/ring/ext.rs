@@ -6,22 +6,14 @@ use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use core::slice;
 
-use ephemera_prim::poison::unpoison;
-
 use super::RingAl;
-use super::chain::Chain;
+use super::open::OpenRegion;
 use crate::buffer::FixedBufMut;
 use crate::error::{Full, RequestError};
-use crate::geometry::{OVERHEAD, region, region_of, room};
+#[cfg(feature = "bytes")]
+use crate::geometry::room;
+use crate::geometry::{region, region_of};
 use crate::guard::GuardPtr;
-
-/// The payload of the open region, which is the free region at the head that an extendable buffer
-/// writes into.
-#[derive(Debug, Clone, Copy)]
-struct OpenRegion {
-    data: NonNull<u8>,
-    room: usize,
-}
 
 /// A buffer that grows while it is written. It borrows its ring until [`ExtBuf::finalize`].
 ///
@@ -49,6 +41,7 @@ struct OpenRegion {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct ExtBuf<'a> {
+    /// The ring's open region, with room for at least `len` and at least `least` bytes.
     open: OpenRegion,
     len: usize,
     /// The requested size in bytes: the least capacity of the finalized buffer.
@@ -63,16 +56,7 @@ unsafe impl Send for ExtBuf<'_> {}
 // a walk along the chain of the borrowed ring, and that walk only reads (C4).
 unsafe impl Sync for ExtBuf<'_> {}
 
-impl<'a> ExtBuf<'a> {
-    /// Creates an empty buffer in the open region.
-    ///
-    /// # Safety
-    /// `open` is the ring's open region, with room for at least `least` bytes.
-    #[inline]
-    unsafe fn new(ring: &'a mut RingAl, open: OpenRegion, least: usize) -> Self {
-        Self { open, len: 0, least, ring }
-    }
-
+impl ExtBuf<'_> {
     /// Returns how many bytes can be appended before the buffer must grow.
     #[inline]
     #[must_use]
@@ -93,7 +77,7 @@ impl<'a> ExtBuf<'a> {
     #[inline]
     pub fn try_reserve(&mut self, more: usize) -> Result<(), Full> {
         if more > self.open.room - self.len {
-            let Some(open) = grow(self.ring, self.open, self.len, more) else {
+            let Some(open) = self.ring.chain.grow(self.open, self.len, more) else {
                 return Err(Full { asked: more, spare: self.open.room - self.len });
             };
             self.open = open;
@@ -141,28 +125,17 @@ impl<'a> ExtBuf<'a> {
         self.len = len;
     }
 
-    /// Adds `count` to the number of written bytes.
-    ///
-    /// # Safety
-    /// The next `count` bytes are initialised, and `count` is at most [`ExtBuf::spare`].
-    #[cfg(feature = "bytes")]
-    #[inline]
-    pub(crate) unsafe fn advance(&mut self, count: usize) {
-        ephemera_prim::invariant!(count <= self.spare(), "the advance exceeds the spare room");
-        self.len += count;
-    }
-
     /// Returns how many bytes could be appended if the buffer moved to the longest free run.
     #[cfg(feature = "bytes")]
     pub(crate) fn prospects(&self) -> usize {
-        self.ring.longest().saturating_sub(self.len)
+        room(self.ring.chain.longest().1).saturating_sub(self.len)
     }
 
     /// Shortens the buffer to `len` bytes. Does nothing if the buffer has at most `len` bytes.
     #[inline]
     pub fn truncate(&mut self, len: usize) {
         if len < self.len {
-            self.ring.used(self.len);
+            self.ring.chain.note_used(self.len);
             self.len = len;
         }
     }
@@ -174,25 +147,19 @@ impl<'a> ExtBuf<'a> {
     #[must_use]
     pub fn finalize(self) -> FixedBufMut {
         let mut this = ManuallyDrop::new(self);
-        let (open, bytes) = (this.open, this.least.max(this.len));
-        // SAFETY: the room is at least `least` and at least `len`, so at least `bytes`. Only the
-        // first `len` bytes, which were written, count as written below.
-        let mut buffer = unsafe { this.ring.close(open, bytes) };
+        let bytes = this.least.max(this.len);
+        // SAFETY: the guard of the open region is in front of `open.data`, and the ring keeps the
+        // store alive (G1).
+        let guard = unsafe { GuardPtr::of(this.open.data) };
+        // The room of the open region is at least `least` and at least `len`, so at least `bytes`.
+        this.ring.chain.close(guard, region_of(bytes));
+        // SAFETY: `close` took the region with this length, and it lies in the ring's store. No
+        // other code accesses the region.
+        let mut buffer = unsafe { FixedBufMut::from_open(guard, bytes, this.ring.store) };
         // SAFETY: the first `len` bytes are written, and the capacity `bytes` is at least `len`.
         unsafe { buffer.set_len(this.len) };
         buffer
     }
-}
-
-/// Makes room for `more` bytes after the first `len` bytes of the open region. Returns the new open
-/// region, which may be elsewhere, or `None` if the ring has no room. The arguments are passed by
-/// value, so the fields of an inlined buffer stay in registers.
-#[cold]
-#[inline(never)]
-fn grow(ring: &mut RingAl, open: OpenRegion, len: usize, more: usize) -> Option<OpenRegion> {
-    let least = len.checked_add(more)?;
-    let longer = OpenRegion { room: ring.extend(open, least), ..open };
-    if least <= longer.room { Some(longer) } else { ring.relocate(longer, len, least) }
 }
 
 impl RingAl {
@@ -202,8 +169,7 @@ impl RingAl {
     #[inline]
     pub fn extendable(&mut self, bytes: usize) -> Option<ExtBuf<'_>> {
         let open = self.open(bytes)?;
-        // SAFETY: `open` returned the open region of this ring, with room for `bytes` bytes.
-        Some(unsafe { ExtBuf::new(self, open, bytes) })
+        Some(ExtBuf { open, len: 0, least: bytes, ring: self })
     }
 
     /// Allocates a buffer like [`RingAl::extendable`].
@@ -216,104 +182,21 @@ impl RingAl {
             Some(open) => open,
             None => self.refused(bytes, 1, |ring| ring.open(bytes))?,
         };
-        // SAFETY: `open` is the open region of this ring, with room for `bytes` bytes.
-        Ok(unsafe { ExtBuf::new(self, open, bytes) })
+        Ok(ExtBuf { open, len: 0, least: bytes, ring: self })
     }
 
     /// Returns an open region with room for `bytes` bytes, or `None` if the ring has no room.
     #[inline]
     fn open(&mut self, bytes: usize) -> Option<OpenRegion> {
-        let need = region(bytes)?;
-        let (guard, len) = match self.chain.peek(need) {
-            Some(open) => open,
-            None => self.chain.open_slow(need)?,
-        };
-        Some(OpenRegion { data: Chain::open_payload(guard, len), room: len - OVERHEAD })
-    }
-
-    /// Grows the open region into the free regions after it, to at least `least` bytes of room if
-    /// these regions suffice. Returns the new room, which may be less than `least`.
-    fn extend(&mut self, open: OpenRegion, least: usize) -> usize {
-        let Some(least) = region(least) else { return open.room };
-        // SAFETY: the guard of the open region is in front of `open.data`, and this ring keeps the
-        // store alive (G1).
-        let guard = unsafe { GuardPtr::of(open.data) };
-        room(self.chain.extend(guard, least))
-    }
-
-    /// Moves the first `len` bytes of the open region to a free run with room for `least` bytes,
-    /// and returns that run as the new open region. Returns `None` if there is no such run.
-    fn relocate(&mut self, from: OpenRegion, len: usize, least: usize) -> Option<OpenRegion> {
-        self.used(len);
-        let (guard, region) = self.chain.open_elsewhere(region(least)?)?;
-        let to = OpenRegion { data: guard.payload(), room: room(region) };
-        // The new run may contain the old region. `unpoison` may make bytes uninitialised, so the
-        // code below does not unpoison the bytes that move.
-        let (old, new) = (from.data.addr().get(), to.data.addr().get());
-        let (end, inside) = (new + to.room, (new..new + to.room).contains(&old));
-        let (before, after) = if inside { (old - new, end - old - len) } else { (to.room, 0) };
-        // SAFETY: `before` bytes from `to.data` on are in the new open region, which only the ring
-        // accesses (C2).
-        unsafe { unpoison(to.data, before) };
-        // SAFETY: the first `len` bytes of the old region are written, so `len` is at most the room
-        // of that region.
-        let rest = unsafe { from.data.add(len) };
-        if after != 0 {
-            // SAFETY: `after` bytes from `rest` on are in the new open region, which only the ring
-            // accesses (C2). They follow the bytes that move.
-            unsafe { unpoison(rest, after) };
-        }
-        // SAFETY: `len` bytes at `from` are written, and `to` has room for at least `least` bytes,
-        // which is more than `len`. Both lie in free regions, which only the ring accesses (C2).
-        unsafe { from.data.copy_to(to.data, len) };
-        if !inside {
-            Chain::abandon(from.data, from.room);
-        }
-        Some(to)
-    }
-
-    /// Turns the start of the open region into a fixed buffer of `bytes` bytes. The rest stays
-    /// free.
-    ///
-    /// # Safety
-    /// `bytes` is at most the room of the open region. The caller may count a byte of the buffer as
-    /// written only if it was written to the open region.
-    #[inline]
-    unsafe fn close(&mut self, open: OpenRegion, bytes: usize) -> FixedBufMut {
-        // SAFETY: the guard of the open region is in front of `open.data`, and this ring keeps the
-        // store alive (G1).
-        let guard = unsafe { GuardPtr::of(open.data) };
-        self.chain.close(guard, region_of(bytes));
-        // SAFETY: the region is taken, lies in this store, and its length is `region_of(bytes)`. No
-        // other code accesses the region.
-        unsafe { FixedBufMut::from_open(guard, bytes, self.store) }
-    }
-
-    /// Returns the room of the longest free run in bytes, or 0 if no region is free.
-    #[cfg(feature = "bytes")]
-    fn longest(&self) -> usize {
-        room(self.chain.longest().1)
-    }
-
-    /// Records that `bytes` bytes of the open region were used. The finalized buffer may be
-    /// smaller.
-    #[inline]
-    fn used(&mut self, bytes: usize) {
-        self.chain.note_open(region_of(bytes));
-    }
-
-    /// Poisons the open region, which the buffer no longer uses. The region stays free.
-    #[inline]
-    fn abandon(&mut self, open: OpenRegion) {
-        Chain::abandon(open.data, open.room);
+        self.chain.open(region(bytes)?)
     }
 }
 
 impl Drop for ExtBuf<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.ring.used(self.least.max(self.len));
-        self.ring.abandon(self.open);
+        self.ring.chain.note_used(self.least.max(self.len));
+        self.open.abandon();
     }
 }
 

@@ -169,8 +169,7 @@ impl RingAl {
             high_water: self.chain.high.max(self.chain.head),
             ..Stats::default()
         };
-        let mut run = 0;
-        self.chain.walk(|_, word| stats.see(word, &mut run));
+        self.chain.walk(|_, word, run| stats.see(word, run));
         stats
     }
 
@@ -240,14 +239,13 @@ impl RingAl {
         if asked > capacity {
             return RequestError::TooLarge { asked, capacity };
         }
-        let (mut largest_free, mut bytes_live, mut start) = (0, 0, 0);
-        self.chain.walk(|at, word| {
-            let next = at + word.len();
+        let (mut largest_free, mut bytes_live) = (0, 0);
+        self.chain.walk(|at, word, run| {
             if word.is_taken() {
                 bytes_live += word.len();
-                start = next;
             } else {
-                largest_free = largest_free.max(room(start, next - start, rounded).unwrap_or(0));
+                let start = at + word.len() - run;
+                largest_free = largest_free.max(room(start, run, rounded).unwrap_or(0));
             }
         });
         RequestError::Exhausted { asked, largest_free, bytes_live }
@@ -264,7 +262,7 @@ impl Drop for RingAl {
         }
         // The caller gets this memory back, so unpoison it. Only free regions are poisoned, and a
         // release in caller-provided memory does not poison its region.
-        self.chain.walk(|at, word| {
+        self.chain.walk(|at, word, _| {
             if !word.is_taken() {
                 // SAFETY: the region is free, so only the ring accesses it (C2).
                 unsafe { unpoison(self.chain.guard(at).payload(), word.len() - GRANULE) };

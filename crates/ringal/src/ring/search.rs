@@ -32,9 +32,9 @@ const AHEAD: usize = 4096;
 /// A free region that serves a request. It has `len` bytes at offset `at`. Its first `lead` bytes
 /// stay free.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct FreeRegion {
-    pub(super) at: usize,
-    pub(super) len: usize,
+struct FreeRegion {
+    at: usize,
+    len: usize,
     lead: usize,
 }
 
@@ -70,7 +70,7 @@ impl Chain {
         }
         let mut len = word.len();
         if len < need {
-            len = self.merge(self.head, len, |_, len| len >= need + AHEAD);
+            len = self.merge(self.head, len, |len| len >= need + AHEAD);
         }
         if len < need {
             return None;
@@ -82,8 +82,16 @@ impl Chain {
     /// Allocates a region for `want` and returns its guard. Returns `None` if no free run serves
     /// `want`.
     pub(super) fn take_wanted(&mut self, want: Want) -> Option<GuardPtr> {
-        let found = self.search(want)?;
-        let (guard, at, len) = self.place(found);
+        let FreeRegion { mut at, mut len, lead } = self.search(want)?;
+        if lead != 0 {
+            // SAFETY: `at + lead` is in the free region, and `len - lead` bytes of that region
+            // follow (C2).
+            unsafe { self.guard(at + lead).create(len - lead) };
+            self.guard(at).resize(lead);
+            at += lead;
+            len -= lead;
+        }
+        let guard = self.guard(at);
         // Under Miri, `align_offset` also tells the symbolic alignment check that this address is
         // aligned.
         let off = guard.payload().as_ptr().align_offset(want.align);
@@ -102,26 +110,11 @@ impl Chain {
         if let Some(open) = self.head_or_merge(need) {
             return Some(open);
         }
-        let found = self.search(Want::plain(need))?;
-        let (guard, at, len) = self.place(found);
+        let FreeRegion { at, len, .. } = self.search(Want::plain(need))?;
         self.note_jump(at);
         self.head = at;
         self.note_placed(at);
-        Some((guard, len))
-    }
-
-    /// Splits the lead off the found region. Returns the guard, offset and length of the rest.
-    pub(super) fn place(&mut self, found: FreeRegion) -> (GuardPtr, usize, usize) {
-        let FreeRegion { at, len, lead } = found;
-        if lead == 0 {
-            return (self.guard(at), at, len);
-        }
-        let guard = self.guard(at + lead);
-        // SAFETY: `at + lead` is in the free region, and `len - lead` bytes of that region follow
-        // (C2).
-        unsafe { guard.create(len - lead) };
-        self.guard(at).resize(lead);
-        (guard, at + lead, len - lead)
+        Some((self.guard(at), len))
     }
 
     /// Finds a free region that serves `want`. Makes at most one full round. If that round finds no
@@ -132,10 +125,7 @@ impl Chain {
         }
         self.refusal.forget();
         self.handle_stop(want.need);
-        let found = match self.search_near(want) {
-            None => self.search_all(want),
-            near => near,
-        };
+        let found = self.search_near(want).or_else(|| self.search_all(want));
         if found.is_none() {
             self.refuse(want.need);
         }
@@ -195,11 +185,12 @@ impl Chain {
             if at >= upto {
                 break;
             }
-            let word = self.guard(at).look();
+            let guard = self.guard(at);
+            let word = guard.look();
             let mut len = word.len();
             if !word.is_taken() {
-                len = self.merge(at, len, |addr, len| want.lead(addr, len).is_some());
-                if let Some(lead) = want.lead(self.guard(at).addr(), len) {
+                len = self.merge(at, len, |len| want.lead(guard.addr(), len).is_some());
+                if let Some(lead) = want.lead(guard.addr(), len) {
                     return Some(FreeRegion { at, len, lead });
                 }
             }
@@ -209,11 +200,10 @@ impl Chain {
     }
 
     /// Merges the free region of `len` bytes at `at` with the free regions after it until
-    /// `enough(address, length)` returns `true`. Returns the new length.
-    pub(super) fn merge(&mut self, at: usize, len: usize, enough: impl Fn(usize, usize) -> bool) -> usize {
-        let guard = self.guard(at);
+    /// `enough(length)` returns `true`. Returns the new length.
+    pub(super) fn merge(&mut self, at: usize, len: usize, enough: impl Fn(usize) -> bool) -> usize {
         let mut longer = len;
-        while !enough(guard.addr(), longer) && at + longer < self.end {
+        while !enough(longer) && at + longer < self.end {
             let next = self.guard(at + longer);
             let word = next.look();
             if word.is_taken() && !weakened!("merge_taken") {
@@ -223,7 +213,7 @@ impl Chain {
             longer += word.len();
         }
         if longer != len {
-            guard.resize(longer);
+            self.guard(at).resize(longer);
             self.forget_positions(at, at + longer);
         }
         longer

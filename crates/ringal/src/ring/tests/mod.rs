@@ -29,7 +29,7 @@ const SMALL: usize = 2 * GRANULE;
 fn guards_are_in_order(ring: &RingAl) {
     let chain = &ring.chain;
     let mut guards = Vec::new();
-    chain.walk(|at, word| {
+    chain.walk(|at, word, _| {
         assert!(word.len() >= GRANULE && word.len() % GRANULE == 0);
         guards.push(at);
     });
