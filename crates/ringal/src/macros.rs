@@ -64,14 +64,9 @@ macro_rules! ringal {
             }
         }
     };
-    (@generic, $count:expr) => {
+    (@generic $(::<$element:ty>)?, $count:expr) => {
         match $count {
-            count => $crate::macros::with(&RINGAL, |ring| ring.generic(count)).flatten(),
-        }
-    };
-    (@generic::<$element:ty>, $count:expr) => {
-        match $count {
-            count => $crate::macros::with(&RINGAL, |ring| ring.generic::<$element>(count)).flatten(),
+            count => $crate::macros::with(&RINGAL, |ring| ring.generic$(::<$element>)?(count)).flatten(),
         }
     };
 }

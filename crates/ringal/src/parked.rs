@@ -32,8 +32,8 @@ use ephemera_prim::word::OwnerPtr;
 
 use crate::store::{RingStore, RingStorePtr};
 
-// ORDERING: Release. Pairs with the Acquire in `ParkedStores::collect`. Publishes: the header, its
-// link, and the fields that the drop of the ring wrote.
+// ORDERING: Release. Pairs with the Acquire in `ParkedStores::pop_fresh`. Publishes: the header,
+// its link, and the fields that the drop of the ring wrote.
 ordering!(park_order = Release, Relaxed if "park_relaxed");
 // ORDERING: Acquire. Pairs with the Release in `ParkedStores::push`. Sees: the headers, their
 // links, and the fields that the drops of their rings wrote.
@@ -182,7 +182,7 @@ impl ParkedStores {
         store.listed().write();
         self.queued.fetch_add(1, Ordering::Relaxed);
         let link = |below| store.link().store(below, Ordering::Relaxed);
-        // ORDERING: `park_order`. Pairs with `ParkedStores::collect`.
+        // ORDERING: `park_order`. Pairs with `ParkedStores::pop_fresh`.
         push(&self.arrivals, store.as_ptr(), None, park_order(), link);
     }
 
@@ -307,17 +307,13 @@ impl ParkedStores {
         held
     }
 
+    /// Pops a header from `fresh`. If `fresh` is empty, first moves all arrivals there.
     fn pop_fresh(&self) -> Option<RingStorePtr> {
         if self.fresh.is_empty() {
-            self.collect();
+            // ORDERING: `collect_order`. Pairs with `ParkedStores::push`.
+            self.fresh.0.publish(self.arrivals.swap(ptr::null_mut(), collect_order()));
         }
         self.fresh.pop()
-    }
-
-    /// Moves all arrivals to `fresh`, which must be empty.
-    fn collect(&self) {
-        // ORDERING: `collect_order`. Pairs with `ParkedStores::push`.
-        self.fresh.0.publish(self.arrivals.swap(ptr::null_mut(), collect_order()));
     }
 }
 

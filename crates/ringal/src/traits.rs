@@ -30,13 +30,13 @@ impl fmt::Debug for Literal<'_> {
 
 /// Implements comparisons of a buffer with other types that contain bytes, in both directions.
 macro_rules! compare {
-    ($buffer:ty: $($(#[$meta:meta])* $other:ty, $bytes:expr;)*) => {$(
+    ($buffer:ty: $($(#[$meta:meta])* $other:ty;)*) => {$(
         $(#[$meta])*
         impl PartialEq<$other> for $buffer {
             #[inline]
             fn eq(&self, other: &$other) -> bool {
-                let bytes: fn(&$other) -> &[u8] = $bytes;
-                self[..] == *bytes(other)
+                let other: &[u8] = other.as_ref();
+                self[..] == *other
             }
         }
 
@@ -44,8 +44,8 @@ macro_rules! compare {
         impl PartialOrd<$other> for $buffer {
             #[inline]
             fn partial_cmp(&self, other: &$other) -> Option<Ordering> {
-                let bytes: fn(&$other) -> &[u8] = $bytes;
-                self[..].partial_cmp(bytes(other))
+                let other: &[u8] = other.as_ref();
+                self[..].partial_cmp(other)
             }
         }
 
@@ -142,10 +142,10 @@ macro_rules! bytes_like {
         }
 
         compare! { $buffer:
-            [u8], |bytes| bytes;
-            str, |text| text.as_bytes();
-            #[cfg(feature = "alloc")] Vec<u8>, |bytes| bytes;
-            #[cfg(feature = "alloc")] String, |text| text.as_bytes();
+            [u8];
+            str;
+            #[cfg(feature = "alloc")] Vec<u8>;
+            #[cfg(feature = "alloc")] String;
         }
 
         impl PartialEq<$buffer> for &[u8] {

@@ -60,19 +60,19 @@ impl FixedBufMut {
         Self { data: guard.payload(), cap, len: 0, store }
     }
 
-    /// Creates a buffer of length 0 in a region. Does not change the first `cap` bytes of the
-    /// payload.
+    /// Creates a buffer of the first `len` bytes of a region's payload.
     ///
     /// # Safety
     /// The guard's region is taken and lies in `store`, its length is `region_of(cap)`, and only
-    /// the caller accesses it.
+    /// the caller accesses it. The first `len` bytes of the payload are initialised, and `len` is
+    /// at most `cap`.
     #[inline]
-    pub(crate) unsafe fn from_open(guard: GuardPtr, cap: usize, store: RingStorePtr) -> Self {
+    pub(crate) unsafe fn from_open(guard: GuardPtr, cap: usize, len: usize, store: RingStorePtr) -> Self {
         // SAFETY: the region is taken, its length is `region_of(cap)`, and only the caller accesses
         // it.
         unsafe { guard.hand_out(cap, region_of(cap)) };
         // INVARIANT: B1 holds from here.
-        Self { data: guard.payload(), cap, len: 0, store }
+        Self { data: guard.payload(), cap, len, store }
     }
 
     /// Returns the number of bytes that the buffer can hold, including the written ones.

@@ -86,10 +86,8 @@ impl FixedBuf {
     #[must_use]
     pub fn try_slice(&self, range: impl RangeBounds<usize>) -> Option<Self> {
         let part = self.get((range.start_bound().cloned(), range.end_bound().cloned()))?;
-        let mut handle = self.clone();
-        handle.start = NonNull::from(part).cast();
-        handle.len = part.len();
-        Some(handle)
+        self.guard.add_handle();
+        Some(Self { start: NonNull::from(part).cast(), len: part.len(), ..*self })
     }
 
     /// Returns whether both handles belong to the same buffer, even if they cover different parts

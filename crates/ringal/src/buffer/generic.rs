@@ -3,7 +3,7 @@
 use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
-use core::ptr::{self, NonNull};
+use core::ptr::NonNull;
 use core::slice;
 
 use super::fixed::FixedBufMut;
@@ -149,15 +149,12 @@ impl<T> GenericBufMut<T> {
         if len >= self.len {
             return;
         }
-        let count = self.len - len;
+        let rest = &raw mut self[len..];
         // Shorten the buffer before destructors run. If a destructor panics, `drop_in_place` still
         // drops the other elements, and no element is dropped twice.
         self.len = len;
-        // SAFETY: `len` is less than the old length, so the result is in the buffer (B1).
-        let rest = unsafe { self.data.add(len) };
-        let rest = ptr::slice_from_raw_parts_mut(rest.as_ptr(), count);
         // SAFETY: the elements are initialised, and the new length does not include them.
-        unsafe { ptr::drop_in_place(rest) };
+        unsafe { rest.drop_in_place() };
     }
 
     /// Drops all elements. The capacity stays the same.

@@ -58,10 +58,7 @@ impl Builder {
     #[cfg(not(ephemera_loom))]
     #[must_use]
     pub fn build(self) -> RingAl {
-        match self.try_build() {
-            Ok(ring) => ring,
-            Err(_) => no_memory(self.bytes),
-        }
+        self.try_build().unwrap_or_else(|_| no_memory(self.bytes))
     }
 
     /// Creates the ring over the global heap.

@@ -154,11 +154,9 @@ impl ExtBuf<'_> {
         // The room of the open region is at least `least` and at least `len`, so at least `bytes`.
         this.ring.chain.close(guard, region_of(bytes));
         // SAFETY: `close` took the region with this length, and it lies in the ring's store. No
-        // other code accesses the region.
-        let mut buffer = unsafe { FixedBufMut::from_open(guard, bytes, this.ring.store) };
-        // SAFETY: the first `len` bytes are written, and the capacity `bytes` is at least `len`.
-        unsafe { buffer.set_len(this.len) };
-        buffer
+        // other code accesses the region. The first `len` bytes are written, and `bytes` is at
+        // least `len`.
+        unsafe { FixedBufMut::from_open(guard, bytes, this.len, this.ring.store) }
     }
 }
 

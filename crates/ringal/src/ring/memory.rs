@@ -58,11 +58,10 @@ impl RingAl {
     /// memory until the ring and all its buffers are dropped. [`RingAl::stats`] shows whether
     /// buffers are live.
     pub unsafe fn from_raw_parts(memory: NonNull<u8>, bytes: usize) -> Result<Self, CreateError> {
-        let too_small = CreateError::TooSmall { bytes, least: GRANULE + OVERHEAD };
         let lead = memory.as_ptr().align_offset(GRANULE);
         let end = bytes.saturating_sub(lead) & !(GRANULE - 1);
         if end < OVERHEAD {
-            return Err(too_small);
+            return Err(CreateError::TooSmall { bytes, least: GRANULE + OVERHEAD });
         }
         if end > LARGEST {
             return Err(CreateError::TooLarge { bytes, align: GRANULE });
