@@ -136,27 +136,23 @@ pub(crate) fn interval(end: usize) -> usize {
     (end / 8).clamp(4 * GRANULE, 16 << 10)
 }
 
-/// Returns the distance in bytes that the head moves between two checks of `low`, for regions of
-/// `need` bytes. A check costs as much as an allocation, so the distance is 16 regions, but at
-/// least one interval. For large requests, the cost of a check does not matter, so the distance is
-/// at most four intervals.
-#[inline]
-fn pace(interval: usize, need: usize) -> usize {
-    need.saturating_mul(16).max(interval).min(4 * interval)
-}
-
-/// Returns the distance in bytes that the head moves between two checks of `low`, for a window of
-/// `window` bytes. Adjusts the result of [`pace`] to the length of the window.
+/// Returns the distance in bytes that the head moves between two checks of `low`, in a window of
+/// `window` bytes and for regions of `need` bytes.
 ///
-/// Each check costs a mispredicted branch, so the distance in a large window is an eighth of the
-/// window, but at most four intervals. With 1,024 live buffers of up to 1,024 bytes, a loop takes
-/// 30 to 31 ns a buffer instead of 36. In a window of one to four intervals, the distance for small
-/// requests is half an interval, so a window about as large as a first-level cache grows by no more
-/// than that.
+/// A check costs as much as an allocation, so the distance is 16 regions. For large requests, the
+/// cost of a check does not matter, so the distance is at most four intervals, or four times the
+/// least distance of the window if that is shorter.
+///
+/// The least distance in a window shorter than one interval is one interval. In a longer window, it
+/// is an eighth of the window, but at least half an interval and at most four intervals. A long
+/// distance avoids mispredicted branches: with 1,024 live buffers of up to 1,024 bytes, a loop
+/// takes 30 to 31 ns a buffer instead of 36. With half an interval, a window about as large as a
+/// first-level cache grows by no more than that.
 #[inline]
-pub(crate) fn pace_in(interval: usize, window: usize, need: usize) -> usize {
-    let wanted = if window < interval { interval } else { (window / 8).clamp(interval / 2, 4 * interval) };
-    pace(interval.min(wanted), need).max(wanted)
+pub(crate) fn pace(interval: usize, window: usize, need: usize) -> usize {
+    let least = if window < interval { interval } else { (window / 8).clamp(interval / 2, 4 * interval) };
+    let unit = interval.min(least);
+    need.saturating_mul(16).min(4 * unit).max(least)
 }
 
 #[cfg(test)]
@@ -237,10 +233,10 @@ mod tests {
     fn checks_of_low_are_several_requests_but_at_most_four_intervals_apart() {
         assert_eq!(interval(1 << 30), 16 << 10);
         assert_eq!(interval(0), 4 * GRANULE);
-        assert_eq!(pace(16 << 10, 80), 16 << 10);
-        assert_eq!((pace(16 << 10, 2064), pace(16 << 10, 4112)), (16 * 2064, 64 << 10));
-        assert_eq!(pace(16 << 10, usize::MAX), 64 << 10);
-        let kib = |window: usize, need| pace_in(16 << 10, window << 10, need) >> 10;
+        assert_eq!(pace(16 << 10, 0, 80), 16 << 10);
+        assert_eq!((pace(16 << 10, 0, 2064), pace(16 << 10, 0, 4112)), (16 * 2064, 64 << 10));
+        assert_eq!(pace(16 << 10, 0, usize::MAX), 64 << 10);
+        let kib = |window: usize, need| pace(16 << 10, window << 10, need) >> 10;
         assert_eq!((kib(0, 64), kib(15, 64), kib(16, 64), kib(64, 64)), (16, 16, 8, 8));
         assert_eq!((kib(256, 64), kib(512, 64), kib(4_096, 64)), (32, 64, 64));
         assert_eq!((kib(64, 1_024), kib(4_096, 65_536), kib(0, 65_536)), (16, 64, 64));

@@ -45,13 +45,12 @@ impl Chain {
     #[cold]
     #[inline(never)]
     pub(super) fn take_slow(&mut self, need: usize) -> Option<GuardPtr> {
-        match self.head_or_merge(need) {
-            Some((guard, len)) => {
-                self.cut(guard, self.head, len, need);
-                Some(guard)
-            }
-            None => self.take_wanted(Want::plain(need)),
-        }
+        let (guard, len) = match self.head_or_merge(need) {
+            Some(region) => region,
+            None => self.find(Want::plain(need))?,
+        };
+        self.cut(guard, self.head, len, need);
+        Some(guard)
     }
 
     /// Handles the two common cases: a head at `stop`, and a merge at the head. Returns the guard
@@ -82,6 +81,23 @@ impl Chain {
     /// Allocates a region for `want` and returns its guard. Returns `None` if no free run serves
     /// `want`.
     pub(super) fn take_wanted(&mut self, want: Want) -> Option<GuardPtr> {
+        let (guard, len) = self.find(want)?;
+        self.cut(guard, self.head, len, want.need);
+        Some(guard)
+    }
+
+    /// Finds a free region of at least `need` bytes, moves the head there, and returns the guard
+    /// and the length. Does not take the region. Returns `None` if no free run is long enough.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn open_slow(&mut self, need: usize) -> Option<(GuardPtr, usize)> {
+        self.head_or_merge(need).or_else(|| self.find(Want::plain(need)))
+    }
+
+    /// Finds a free region that serves `want`, splits off its lead, and moves the head to the rest.
+    /// Returns the guard and the length of the rest, which stays free. Returns `None` if no free
+    /// run serves `want`.
+    fn find(&mut self, want: Want) -> Option<(GuardPtr, usize)> {
         let FreeRegion { mut at, mut len, lead } = self.search(want)?;
         if lead != 0 {
             // SAFETY: `at + lead` is in the free region, and `len - lead` bytes of that region
@@ -97,24 +113,9 @@ impl Chain {
         let off = guard.payload().as_ptr().align_offset(want.align);
         ephemera_prim::invariant!(off == 0, "the lead aligns the buffer");
         self.note_jump(at);
-        self.cut(guard, at, len, want.need);
-        self.note_placed(at);
-        Some(guard)
-    }
-
-    /// Finds a free region of at least `need` bytes, moves the head there, and returns the guard
-    /// and the length. Does not take the region. Returns `None` if no free run is long enough.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn open_slow(&mut self, need: usize) -> Option<(GuardPtr, usize)> {
-        if let Some(open) = self.head_or_merge(need) {
-            return Some(open);
-        }
-        let FreeRegion { at, len, .. } = self.search(Want::plain(need))?;
-        self.note_jump(at);
         self.head = at;
         self.note_placed(at);
-        Some((self.guard(at), len))
+        Some((guard, len))
     }
 
     /// Finds a free region that serves `want`. Makes at most one full round. If that round finds no

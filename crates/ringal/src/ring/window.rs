@@ -28,7 +28,7 @@
 use core::ops::Range;
 
 use super::chain::{BURST, Chain, NOWHERE};
-use crate::geometry::pace_in;
+use crate::geometry::pace;
 
 /// The number of checks in a row that must find `low` taken before the head restarts at another
 /// region. At the end of a pass, one check is enough.
@@ -168,8 +168,8 @@ impl Chain {
     /// `need` bytes. If the frontier or the end comes first, `stop` is there.
     pub(super) fn stop_ahead(&mut self, need: usize) {
         let window = self.head.saturating_sub(self.low);
-        let pace = pace_in(self.interval, window, need);
-        self.stop = self.end.min(self.frontier).min(self.head + pace);
+        let distance = pace(self.interval, window, need);
+        self.stop = self.end.min(self.frontier).min(self.head + distance);
     }
 
     /// Records that a slow path places a region at `at`. Sets `low` if this is the first region of
