@@ -2,7 +2,7 @@
 //! separate header.
 //!
 //! ```text
-//!  header: | closed, half_left, parked, block, plan, shares, .. |  read-only while the ring lives
+//!  header: | closed, half_left, parked, base, plan, shares, .. |  read-only while the ring lives
 //!  block:  | (alignment) | guard | payload .. | guard | payload .. |
 //!                        ^first                                    ^first + end
 //! ```
@@ -48,8 +48,8 @@ pub(crate) struct RingStore {
     /// The address of the `ParkedStores` in which this store is parked after its ring is dropped.
     /// The `ParkedStores` outlives the store. `ParkedStores::of` casts the address back.
     parked: *const (),
-    /// The block that contains the regions.
-    block: NonNull<u8>,
+    /// The address of the first guard.
+    base: NonNull<u8>,
     plan: StorePlan,
     /// The number of shares (E1). Zero while the ring lives.
     shares: AtomicUsize,
@@ -75,12 +75,12 @@ const _: () = assert!(size_of::<RingStore>() == 64, "the header is one cache lin
 
 impl RingStore {
     ephemera_prim::const_unless_loom! {
-        fn new(parked: *const (), block: NonNull<u8>, plan: StorePlan) -> Self {
+        fn new(parked: *const (), base: NonNull<u8>, plan: StorePlan) -> Self {
             Self {
                 closed: AtomicBool::new(false),
                 half_left: AtomicBool::new(false),
                 parked,
-                block,
+                base,
                 plan,
                 shares: AtomicUsize::new(0),
                 link: AtomicPtr::new(ptr::null_mut()),
@@ -150,7 +150,8 @@ impl RingStorePtr {
         /// Returns the address of the `ParkedStores` for this store, or null for caller-provided
         /// memory.
         pub(crate) fn parked() -> *const () = parked;
-        fn block() -> NonNull<u8> = block;
+        /// Returns the address of the first guard.
+        pub(crate) fn base() -> NonNull<u8> = base;
         pub(crate) fn shares() -> &AtomicUsize = shares;
         pub(crate) fn link() -> &AtomicPtr<RingStore> = link;
         pub(crate) fn swept() -> &OwnerUsize = swept;
@@ -159,12 +160,11 @@ impl RingStorePtr {
         pub(crate) fn listed() -> &Witness = listed;
     }
 
-    /// Creates a store of one free region. Returns the store and the address of its first guard, or
-    /// `None` if the heap refuses the memory.
+    /// Creates a store of one free region. Returns `None` if the heap refuses the memory.
     ///
     /// # Safety
     /// `parked` is the address of a `ParkedStores` that outlives the store.
-    pub(crate) unsafe fn create(plan: StorePlan, parked: *const ()) -> Option<(Self, NonNull<u8>)> {
+    pub(crate) unsafe fn create(plan: StorePlan, parked: *const ()) -> Option<Self> {
         let layout = Layout::from_size_align(plan.bytes(), plan.align).ok()?;
         let block = raw::acquire(&Global, layout).ok()?;
         let Ok(header) = raw::acquire(&Global, Layout::new::<RingStore>()) else {
@@ -173,15 +173,15 @@ impl RingStorePtr {
             unsafe { raw::release(&Global, block, layout) };
             return None;
         };
-        let store = header.cast::<RingStore>();
-        // SAFETY: `store` points at a fresh block with the layout of a header.
-        unsafe { store.write(RingStore::new(parked, block, plan)) };
         // SAFETY: the block has `plan.first() + plan.end` bytes.
         let base = unsafe { block.add(plan.first()) };
         // SAFETY: `plan.end` bytes follow `base` in the fresh block. `plan.first()` aligns `base`
         // to the granule, and `plan.end` is a positive multiple of it.
         unsafe { format(base, plan.end) };
-        Some((Self(store), base))
+        let header = header.cast::<RingStore>();
+        // SAFETY: `header` points at a fresh block with the layout of a header.
+        unsafe { header.write(RingStore::new(parked, base, plan)) };
+        Some(Self(header))
     }
 
     /// Creates a pointer to a header.
@@ -202,9 +202,11 @@ impl RingStorePtr {
         let plan = self.plan();
         // SAFETY: `create` made a valid layout from the same size and alignment.
         let layout = unsafe { Layout::from_size_align_unchecked(plan.bytes(), plan.align) };
+        // SAFETY: `create` placed the first guard at this distance from the start of the block.
+        let block = unsafe { self.base().sub(plan.first()) };
         // SAFETY: `create` acquired the block with this layout, and the caller guarantees that no
         // other code uses it.
-        unsafe { raw::release(&Global, self.block(), layout) };
+        unsafe { raw::release(&Global, block, layout) };
     }
 
     /// Frees the header.
@@ -225,7 +227,7 @@ impl RingStorePtr {
     pub(crate) unsafe fn guard(self, at: usize) -> GuardPtr {
         // SAFETY: the caller guarantees that a guard is at this offset, so the offset is in the
         // block.
-        let place = unsafe { self.block().add(self.plan().first() + at) };
+        let place = unsafe { self.base().add(at) };
         // SAFETY: the caller guarantees that a guard is at `place`, and that the store is not freed
         // (G1).
         unsafe { GuardPtr::new(place) }

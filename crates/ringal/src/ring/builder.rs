@@ -89,7 +89,8 @@ impl Builder {
             // SAFETY: the caller guarantees that `parked` outlives the store.
             made = unsafe { RingStorePtr::create(plan, parked.as_ptr()) };
         }
-        let (store, base) = made.ok_or(CreateError::NoMemory { bytes: plan.bytes(), align: plan.align })?;
+        let store = made.ok_or(CreateError::NoMemory { bytes: plan.bytes(), align: plan.align })?;
+        let base = store.base();
         debug_assert_eq!((base.addr().get() + GRANULE) % plan.align, 0, "the first buffer is aligned");
         // SAFETY: `create` formatted one free region of `plan.end` bytes at `base`, in a store that
         // lives as long as the ring (C1).

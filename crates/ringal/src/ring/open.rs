@@ -63,7 +63,7 @@ impl Chain {
         let guard = self.guard(self.head);
         let len = guard.held().len();
         let aim = need.max(len.saturating_mul(2));
-        let longer = self.merge(self.head, len, |len| len >= aim);
+        let longer = self.merge(self.head, len, |_, len| len >= aim);
         if longer != len {
             // SAFETY: the region has grown to `longer` bytes, so this address is in the region.
             let fresh = unsafe { guard.payload().add(len - GRANULE) };
@@ -155,7 +155,7 @@ impl Chain {
             return None;
         }
         let guard = self.guard(at);
-        let len = self.merge(at, guard.look().len(), |len| len >= run);
+        let len = self.merge(at, guard.look().len(), |_, len| len >= run);
         self.note_high();
         self.head = at;
         self.frontier = NOWHERE;

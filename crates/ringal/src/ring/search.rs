@@ -69,7 +69,7 @@ impl Chain {
         }
         let mut len = word.len();
         if len < need {
-            len = self.merge(self.head, len, |len| len >= need + AHEAD);
+            len = self.merge(self.head, len, |_, len| len >= need + AHEAD);
         }
         if len < need {
             return None;
@@ -126,7 +126,10 @@ impl Chain {
         }
         self.refusal.forget();
         self.handle_stop(want.need);
-        let found = self.search_near(want).or_else(|| self.search_all(want));
+        let found = match self.search_near(want) {
+            None => self.search_all(want),
+            near => near,
+        };
         if found.is_none() {
             self.refuse(want.need);
         }
@@ -186,12 +189,11 @@ impl Chain {
             if at >= upto {
                 break;
             }
-            let guard = self.guard(at);
-            let word = guard.look();
+            let word = self.guard(at).look();
             let mut len = word.len();
             if !word.is_taken() {
-                len = self.merge(at, len, |len| want.lead(guard.addr(), len).is_some());
-                if let Some(lead) = want.lead(guard.addr(), len) {
+                len = self.merge(at, len, |addr, len| want.lead(addr, len).is_some());
+                if let Some(lead) = want.lead(self.guard(at).addr(), len) {
                     return Some(FreeRegion { at, len, lead });
                 }
             }
@@ -201,10 +203,11 @@ impl Chain {
     }
 
     /// Merges the free region of `len` bytes at `at` with the free regions after it until
-    /// `enough(length)` returns `true`. Returns the new length.
-    pub(super) fn merge(&mut self, at: usize, len: usize, enough: impl Fn(usize) -> bool) -> usize {
+    /// `enough(address, length)` returns `true`. Returns the new length.
+    pub(super) fn merge(&mut self, at: usize, len: usize, enough: impl Fn(usize, usize) -> bool) -> usize {
+        let guard = self.guard(at);
         let mut longer = len;
-        while !enough(longer) && at + longer < self.end {
+        while !enough(guard.addr(), longer) && at + longer < self.end {
             let next = self.guard(at + longer);
             let word = next.look();
             if word.is_taken() && !weakened!("merge_taken") {
@@ -214,7 +217,7 @@ impl Chain {
             longer += word.len();
         }
         if longer != len {
-            self.guard(at).resize(longer);
+            guard.resize(longer);
             self.forget_positions(at, at + longer);
         }
         longer
