@@ -77,15 +77,19 @@ impl<S> Record<S> {
         taken.then(|| Lease { record: self })
     }
 
-    /// Drains the inboxes of this record if no thread holds it. A thread that pushed to a record
-    /// without a holder must call this, unless the pushed units may wait for the next holder. The
-    /// arguments are those of [`Lease::release`].
+    /// Drains this record until its inboxes are empty or another thread holds the lease. A thread
+    /// that pushed to a record without a holder must call this, unless the pushed units may wait
+    /// for the next holder. The arguments are those of [`Lease::release`], which explains why the
+    /// number of rounds is bounded.
     #[cold]
     #[inline(never)]
     pub fn look_after<'r>(&'r self, has_mail: impl Fn(&S) -> bool, drain: impl Fn(&'r Self)) {
-        if let Some(lease) = self.try_lease() {
+        while let Some(lease) = self.try_lease() {
             drain(self);
-            lease.release(has_mail, drain);
+            drop(lease);
+            if !self.needs_drain(&has_mail) {
+                return;
+            }
         }
     }
 
@@ -99,20 +103,6 @@ impl<S> Record<S> {
             fence(Ordering::SeqCst);
         }
         !weakened!("release_without_a_look") && has_mail(&self.data)
-    }
-
-    /// Drains the record until its inboxes are empty or another thread holds the lease.
-    /// [`Lease::release`] explains why the number of rounds is bounded.
-    #[cold]
-    #[inline(never)]
-    fn drain_after_release<'r>(&'r self, has_mail: impl Fn(&S) -> bool, drain: impl Fn(&'r Self)) {
-        while let Some(lease) = self.try_lease() {
-            drain(self);
-            drop(lease);
-            if !self.needs_drain(&has_mail) {
-                return;
-            }
-        }
     }
 
     /// Returns the lease that this thread has held since [`Lease::bind`]. Dropping the result
@@ -161,7 +151,7 @@ impl<'r, S> Lease<'r, S> {
         let record = self.record;
         drop(self);
         if record.needs_drain(&has_mail) {
-            record.drain_after_release(has_mail, drain);
+            record.look_after(has_mail, drain);
         }
     }
 
