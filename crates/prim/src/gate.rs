@@ -7,10 +7,8 @@
 //! the parent had shut. The data that a gate protects must therefore be usable even if the last
 //! holder stopped in the middle of an update.
 
-use crossbeam_utils::Backoff;
-
 use crate::fork::generation;
-use crate::sync::{AtomicUsize, Ordering, pause};
+use crate::sync::{AtomicUsize, Ordering, try_briefly};
 
 /// The word of an open gate. A shut gate stores one more than the generation of the process that
 /// shut it.
@@ -19,13 +17,9 @@ const OPEN_WORD: usize = 0;
 // ORDERING: Acquire. Pairs with the Release in `Pass::drop`: this thread sees everything that the
 // last holder wrote while it held the gate.
 ordering!(enter_order = Acquire, Relaxed if "enter_relaxed");
-// ORDERING: Release. Pairs with the Acquire in `Gate::take` and `Gate::is_shut`. Publishes:
-// everything that this thread wrote while it held the gate.
+// ORDERING: Release. Pairs with the Acquire in `Gate::try_enter` and `Gate::is_shut`.
+// Publishes: everything that this thread wrote while it held the gate.
 ordering!(open_order = Release, Relaxed if "open_relaxed");
-
-/// The number of tries of one [`Gate::enter`]. Together with the pauses after them, they take about
-/// as long as a thousand spin hints.
-pub const TRIES: usize = if cfg!(ephemera_loom) { 2 } else { 21 };
 
 /// A lock that a thread tries a bounded number of times.
 #[derive(Debug)]
@@ -53,7 +47,16 @@ impl Gate {
     /// Makes one attempt to enter the gate. Returns `None` if a thread of this process holds it.
     #[inline]
     pub fn try_enter(&self) -> Option<Pass<'_>> {
-        self.take().then(|| Pass { gate: self })
+        let shut = generation().wrapping_add(1);
+        // ORDERING: `enter_order`. Pairs with `Pass::drop`.
+        let enter = |word| self.word.compare_exchange(word, shut, enter_order(), Ordering::Relaxed);
+        let entered = match enter(OPEN_WORD) {
+            // The holder was a thread of the parent, and the fork copied everything that the holder
+            // wrote.
+            Err(left) if left != shut => enter(left),
+            entered => entered,
+        };
+        entered.is_ok().then(|| Pass { gate: self })
     }
 
     /// Returns whether a thread of this process holds the gate. If the result is `false`, this
@@ -64,38 +67,16 @@ impl Gate {
         self.word.load(Ordering::Acquire) == generation().wrapping_add(1)
     }
 
-    /// Enters the gate. Tries at most [`TRIES`] times, with a pause after each failure. Returns
-    /// `None` if all tries fail.
+    /// Enters the gate. Tries a bounded number of times, with a pause after each failure
+    /// ([`try_briefly`]). Returns `None` if all tries fail.
     pub fn enter(&self) -> Option<Pass<'_>> {
-        let backoff = Backoff::new();
-        for _ in 0..TRIES {
-            if let Some(pass) = self.try_enter() {
-                return Some(pass);
-            }
-            pause(&backoff);
-        }
-        None
-    }
-
-    fn take(&self) -> bool {
-        let shut = generation().wrapping_add(1);
-        // ORDERING: `enter_order`. Pairs with `Pass::drop`.
-        match self.word.compare_exchange(OPEN_WORD, shut, enter_order(), Ordering::Relaxed) {
-            Ok(_) => true,
-            Err(held) if held == shut => false,
-            // The holder was a thread of the parent, and the fork copied everything that the holder
-            // wrote.
-            Err(left) => {
-                // ORDERING: `enter_order`. Pairs with `Pass::drop`.
-                self.word.compare_exchange(left, shut, enter_order(), Ordering::Relaxed).is_ok()
-            }
-        }
+        try_briefly(|| self.try_enter())
     }
 }
 
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
-        // ORDERING: `open_order`. Pairs with `Gate::take`.
+        // ORDERING: `open_order`. Pairs with `Gate::try_enter` and `Gate::is_shut`.
         self.gate.word.store(OPEN_WORD, open_order());
     }
 }

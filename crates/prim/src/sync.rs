@@ -24,11 +24,27 @@ pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicU
 
 use crossbeam_utils::Backoff;
 
-/// Spins briefly, for a thread that waits for another thread. The time doubles with each of the
-/// first few calls with the same `backoff`. Under loom, tells the model checker that this thread
-/// waits.
-#[inline]
-pub fn pause(backoff: &Backoff) {
+/// The number of tries of [`try_briefly`]. Together with the pauses after them, they take about as
+/// long as a thousand spin hints.
+const TRIES: usize = if cfg!(ephemera_loom) { 2 } else { 21 };
+
+/// Calls `attempt` until it returns a value, at most [`TRIES`] times, and pauses after each failure.
+/// Returns `None` if all tries fail.
+pub(crate) fn try_briefly<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
+    let backoff = Backoff::new();
+    for _ in 0..TRIES {
+        let got = attempt();
+        if got.is_some() {
+            return got;
+        }
+        pause(&backoff);
+    }
+    None
+}
+
+/// Spins briefly. The time doubles with each of the first few calls with the same `backoff`. Under
+/// loom, tells the model checker that this thread waits.
+fn pause(backoff: &Backoff) {
     #[cfg(not(ephemera_loom))]
     backoff.spin();
     #[cfg(ephemera_loom)]

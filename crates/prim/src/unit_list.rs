@@ -32,22 +32,17 @@
 
 use core::ptr::{self, NonNull};
 
-use crossbeam_utils::Backoff;
-
 use crate::gate::{Gate, Pass};
-use crate::sync::{AtomicPtr, Ordering, fence, pause};
+use crate::sync::{AtomicPtr, Ordering, fence, try_briefly};
 use crate::word::OwnerPtr;
 
 /// The maximum number of retries of a walk. A walk retries a link that the owner changed while the
 /// walk followed it, and gives up after the last retry.
 const RETRIES: usize = if cfg!(ephemera_loom) { 2 } else { 1_000 };
 
-/// The number of tries that [`try_patiently`] makes without sleeping. In total, the pauses after
-/// these tries take as long as a thousand spin hints.
-const TRIES: usize = if cfg!(ephemera_loom) { 2 } else { 21 };
-
-/// The number of further tries of [`try_patiently`]. The thread sleeps for [`NAP`] before each of
-/// them, because the thread that it waits for may itself be waiting for a processor.
+/// The number of tries of [`try_patiently`] after those of [`try_briefly`]. The thread sleeps for
+/// [`NAP`] before each of them, because the thread that it waits for may itself be waiting for a
+/// processor.
 #[cfg(feature = "std")]
 const NAPS: usize = if cfg!(ephemera_loom) { 0 } else { 200 };
 
@@ -319,12 +314,8 @@ impl<U: Listed> Evictor<'_, U> {
 /// Calls `remove` until it returns `true`, for about 20 ms at most, or for a thousand spin hints
 /// without the feature `std`. Returns `false` if every call returned `false`.
 pub fn try_patiently(mut remove: impl FnMut() -> bool) -> bool {
-    let backoff = Backoff::new();
-    for _ in 0..TRIES {
-        if remove() {
-            return true;
-        }
-        pause(&backoff);
+    if try_briefly(|| remove().then_some(())).is_some() {
+        return true;
     }
     #[cfg(feature = "std")]
     for _ in 0..NAPS {
