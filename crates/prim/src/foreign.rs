@@ -306,13 +306,9 @@ impl<U: ForeignHeader> Inbox<U> {
     /// word at zero or completed its countdown.
     #[cold]
     unsafe fn push(&self, unit: NonNull<U>) -> bool {
-        // SAFETY: before this push, no thread books or counts the word, so the unit lives (F3, F7).
-        let foreign = unsafe { foreign_of(unit) };
-        foreign.linked.write();
-        let link = &foreign.link;
-        let store = |below| link.store(below, Ordering::Relaxed);
-        // ORDERING: `push_order`. Pairs with `Inbox::take`.
-        let pushed = push(&self.head, unit.as_ptr(), Some(closed()), push_order(), store);
+        // SAFETY: the caller's unit is a list of one. Before this push, no thread books or counts
+        // the word, so the unit lives (F3, F7), and its link belongs to this thread (F5).
+        let pushed = unsafe { self.push_list(unit, unit) };
         if pushed && !weakened!("push_without_fence") {
             // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`: either the pusher
             // sees that the record is free, or the thread that releases it sees the push. Also
@@ -320,6 +316,23 @@ impl<U: ForeignHeader> Inbox<U> {
             fence(Ordering::SeqCst);
         }
         pushed
+    }
+
+    /// Pushes units that are linked from `first` to `last`, unless the inbox was closed. Returns
+    /// whether this call pushed them.
+    ///
+    /// # Safety
+    /// The links lead from `first` to `last`. The units belong to the record of this inbox and are
+    /// live, and the link of `last` belongs to this thread (F5).
+    #[inline]
+    unsafe fn push_list(&self, first: NonNull<U>, last: NonNull<U>) -> bool {
+        // SAFETY: the caller's unit `last` is live.
+        let foreign = unsafe { foreign_of(last) };
+        foreign.linked.write();
+        let link = &foreign.link;
+        let store = |below| link.store(below, Ordering::Relaxed);
+        // ORDERING: `push_order`. Pairs with `Inbox::take`, `Inbox::lend` and `Inbox::close`.
+        push(&self.head, first.as_ptr(), Some(closed()), push_order(), store)
     }
 
     /// Takes all units that are in the inbox. The iterator yields each unit with its remote frees,

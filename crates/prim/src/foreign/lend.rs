@@ -8,7 +8,7 @@
 use core::ptr::{self, NonNull};
 
 use super::{Foreign, ForeignHeader, Inbox, foreign_of, push_order};
-use crate::sync::{Ordering, fence, push};
+use crate::sync::{Ordering, fence};
 
 // ORDERING: Acquire. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`: this thread
 // sees all accesses to the blocks that the word counts, by the threads that freed them.
@@ -104,8 +104,8 @@ impl<U: ForeignHeader> LentUnits<'_, U> {
         }
         if let Some(unit) = self.take() {
             // SAFETY: the unit is a list of one, and `lend` borrowed it from an inbox of this
-            // record.
-            unsafe { self.inbox.join(unit, unit) };
+            // record. So it is live (F3), and its link belongs to this thread (F5).
+            unsafe { self.inbox.push_list(unit, unit) };
         }
     }
 
@@ -121,9 +121,9 @@ impl<U: ForeignHeader> LentUnits<'_, U> {
     /// whether the record is free, and drain both inboxes if it is.
     pub fn put_back(mut self) {
         if let Some((first, last)) = self.seen {
-            // SAFETY: `lend` borrowed the units from an inbox of this record. Their links lead from
-            // `first` to `last`.
-            unsafe { self.aside.join(first, last) };
+            // SAFETY: `lend` borrowed the units from an inbox of this record. So they are live
+            // (F3), and their links, which lead from `first` to `last`, belong to this thread (F5).
+            unsafe { self.aside.push_list(first, last) };
         }
         self.put_rest_back();
         if !weakened!("put_back_without_fence") {
@@ -143,21 +143,6 @@ impl<U: ForeignHeader> Inbox<U> {
     /// The three inboxes belong to one record, and no thread ever closes them.
     pub unsafe fn lend<'i>(&self, aside: &'i Inbox<U>, inbox: &'i Inbox<U>) -> LentUnits<'i, U> {
         LentUnits { rest: self.take_list(), seen: None, inbox, aside }
-    }
-
-    /// Pushes lent units that are linked from `first` to `last`.
-    ///
-    /// # Safety
-    /// The links lead from `first` to `last`. The caller borrowed these units by [`Inbox::lend`]
-    /// from an inbox of the same record as `self`.
-    unsafe fn join(&self, first: NonNull<U>, last: NonNull<U>) {
-        // SAFETY: the caller's unit `last` is lent to this thread, so it is live (F3).
-        let foreign = unsafe { foreign_of(last) };
-        foreign.linked.write();
-        let link = &foreign.link;
-        let store = |below| link.store(below, Ordering::Relaxed);
-        // ORDERING: `push_order`. Pairs with `Inbox::take` and `Inbox::lend`.
-        push(&self.head, first.as_ptr(), None, push_order(), store);
     }
 
     /// Puts the list that starts at `rest` into this inbox. Units that were pushed during the loan
