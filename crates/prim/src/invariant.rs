@@ -26,29 +26,19 @@ macro_rules! invariant {
 #[doc(hidden)]
 #[track_caller]
 pub fn broken(what: &'static str) -> ! {
-    let site = Site { what, at: core::panic::Location::caller() };
-    #[cfg(ephemera_loom)]
-    site.say();
-    #[cfg(not(ephemera_loom))]
-    stop(&site);
-}
-
-/// A broken invariant, and the location of the check.
-struct Site {
-    what: &'static str,
-    at: &'static core::panic::Location<'static>,
-}
-
-impl Site {
-    fn say(&self) -> ! {
-        panic!("{}: broken invariant: {}", self.at, self.what);
-    }
+    let at = core::panic::Location::caller();
+    stop(&format_args!("{at}: broken invariant: {what}"))
 }
 
 /// Panics, which ends the process: a panic cannot leave an `extern "C"` function.
 #[cfg(not(ephemera_loom))]
-extern "C" fn stop(site: &Site) -> ! {
-    site.say()
+extern "C" fn stop(message: &core::fmt::Arguments<'_>) -> ! {
+    panic!("{message}")
+}
+
+#[cfg(ephemera_loom)]
+fn stop(message: &core::fmt::Arguments<'_>) -> ! {
+    panic!("{message}")
 }
 
 #[cfg(all(test, feature = "std", not(ephemera_loom)))]

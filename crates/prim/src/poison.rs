@@ -30,8 +30,19 @@ use core::ptr::NonNull;
 /// is lost (M2).
 #[inline]
 pub unsafe fn poison(block: NonNull<u8>, bytes: usize) {
+    #[cfg(miri)]
     // SAFETY: the bytes are valid for writes and belong to the caller alone.
-    unsafe { marks::poison(block, bytes) }
+    unsafe {
+        make_uninit(block, bytes);
+    }
+    #[cfg(all(not(miri), ephemera_poison = "asan"))]
+    // SAFETY: the runtime requires mapped memory. The caller owns these bytes, so they are mapped,
+    // and no other code accesses them.
+    unsafe {
+        __asan_poison_memory_region(block.as_ptr().cast(), bytes);
+    }
+    #[cfg(not(any(miri, ephemera_poison = "asan")))]
+    let _ = (block, bytes);
 }
 
 /// Marks `bytes` bytes from `block` on as usable and uninitialised.
@@ -42,75 +53,46 @@ pub unsafe fn poison(block: NonNull<u8>, bytes: usize) {
 /// is lost (M2).
 #[inline]
 pub unsafe fn unpoison(block: NonNull<u8>, bytes: usize) {
+    #[cfg(miri)]
     // SAFETY: the bytes are valid for writes and belong to the caller alone.
-    unsafe { marks::unpoison(block, bytes) }
+    unsafe {
+        make_uninit(block, bytes);
+    }
+    #[cfg(all(not(miri), ephemera_poison = "asan"))]
+    // SAFETY: the runtime requires mapped memory. The caller owns these bytes, so they are mapped,
+    // and no other code accesses them.
+    unsafe {
+        __asan_unpoison_memory_region(block.as_ptr().cast(), bytes);
+    }
+    #[cfg(not(any(miri, ephemera_poison = "asan")))]
+    let _ = (block, bytes);
 }
 
-/// Does nothing, because no tool is selected.
-#[cfg(not(any(miri, ephemera_poison = "asan")))]
-mod marks {
-    use core::ptr::NonNull;
-
-    #[inline]
-    pub(super) unsafe fn poison(_block: NonNull<u8>, _bytes: usize) {}
-
-    #[inline]
-    pub(super) unsafe fn unpoison(_block: NonNull<u8>, _bytes: usize) {}
-}
-
-/// Makes the bytes uninitialised, both when a block is freed and when it is handed out. Miri tracks
-/// initialisation byte by byte.
+/// Makes bytes uninitialised, which Miri tracks byte by byte.
+///
+/// # Safety
+///
+/// The bytes must be valid for writes through `block` and belong to the caller alone.
 #[cfg(miri)]
-mod marks {
+unsafe fn make_uninit(block: NonNull<u8>, bytes: usize) {
     use core::mem::MaybeUninit;
-    use core::ptr::NonNull;
 
     /// Uninitialised bytes to copy over a block. The interpreter executes one copy as one step.
     static NOTHING: [MaybeUninit<u8>; 4096] = [MaybeUninit::uninit(); 4096];
 
-    pub(super) unsafe fn poison(block: NonNull<u8>, bytes: usize) {
-        let source = NOTHING.as_ptr();
-        let mut done = 0;
-        while done < bytes {
-            let piece = (bytes - done).min(NOTHING.len());
-            // SAFETY: `done < bytes`, and the caller guarantees `bytes` valid bytes from `block`
-            // on.
-            let target = unsafe { block.as_ptr().add(done) };
-            // SAFETY: `NOTHING` has `piece` bytes. `target` has at least as many writable ones,
-            // which the caller owns, so they do not overlap the static.
-            unsafe { source.copy_to_nonoverlapping(target.cast(), piece) };
-            done += piece;
-        }
-    }
-
-    pub(super) unsafe fn unpoison(block: NonNull<u8>, bytes: usize) {
-        // SAFETY: the bytes are valid for writes and belong to the caller alone.
-        unsafe { poison(block, bytes) }
+    for done in (0..bytes).step_by(NOTHING.len()) {
+        // SAFETY: `done < bytes`, and the caller guarantees `bytes` valid bytes from `block` on.
+        let target = unsafe { block.as_ptr().add(done) };
+        let piece = (bytes - done).min(NOTHING.len());
+        // SAFETY: `NOTHING` has `piece` bytes. `target` has at least as many writable ones, which
+        // the caller owns, so they do not overlap the static.
+        unsafe { NOTHING.as_ptr().copy_to_nonoverlapping(target.cast(), piece) };
     }
 }
 
-/// Calls AddressSanitizer's interface for user-defined poisoning.
+// The interface of AddressSanitizer for poisoning by programs.
 #[cfg(all(not(miri), ephemera_poison = "asan"))]
-mod marks {
-    use core::ffi::c_void;
-    use core::ptr::NonNull;
-
-    unsafe extern "C" {
-        fn __asan_poison_memory_region(start: *const c_void, bytes: usize);
-        fn __asan_unpoison_memory_region(start: *const c_void, bytes: usize);
-    }
-
-    #[inline]
-    pub(super) unsafe fn poison(block: NonNull<u8>, bytes: usize) {
-        // SAFETY: the runtime requires mapped memory. The caller owns these bytes, so they are
-        // mapped, and no other code accesses them.
-        unsafe { __asan_poison_memory_region(block.as_ptr().cast(), bytes) }
-    }
-
-    #[inline]
-    pub(super) unsafe fn unpoison(block: NonNull<u8>, bytes: usize) {
-        // SAFETY: the runtime requires mapped memory. The caller owns these bytes, so they are
-        // mapped, and no other code accesses them.
-        unsafe { __asan_unpoison_memory_region(block.as_ptr().cast(), bytes) }
-    }
+unsafe extern "C" {
+    fn __asan_poison_memory_region(start: *const core::ffi::c_void, bytes: usize);
+    fn __asan_unpoison_memory_region(start: *const core::ffi::c_void, bytes: usize);
 }
