@@ -97,6 +97,7 @@ pub(crate) mod span_place;
 #[cfg(ephemera_pages)]
 mod spans;
 #[cfg(any(ephemera_pages, all(test, ephemera_loom)))]
+#[cfg_attr(not(ephemera_pages), expect(dead_code, reason = "models use a few of the methods"))]
 pub(crate) mod superblock;
 #[cfg(ephemera_pages)]
 mod table;

@@ -14,9 +14,7 @@
 
 use core::ptr;
 
-#[cfg(ephemera_pages)]
-use crate::sync::{AtomicBool, AtomicUsize};
-use crate::sync::{AtomicPtr, AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 // ORDERING: Acquire. Pairs with the Release in `Superblock::give`, `Superblock::open` and
 // `Superblock::reopen`: the new owner sees the base, the dirty bit, and the last owner's accesses
@@ -31,11 +29,9 @@ ordering!(close_order = Acquire, Relaxed if "superblock_close_relaxed");
 
 /// The number of looks after which a cached span or mapping may leave the cache, if no thread has
 /// taken it by then.
-#[cfg(ephemera_pages)]
 pub(super) const LOOKS: usize = 16;
 
 /// A span that the calling thread has just taken.
-#[cfg_attr(ephemera_loom, expect(dead_code, reason = "models read the index alone"))]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TakenSpan {
     pub(crate) index: u32,
@@ -53,13 +49,10 @@ pub(crate) struct Superblock {
     dirty: AtomicU64,
     /// The bits of the spans that were cached at the look numbered `looked` and have not been taken
     /// since. This word is a hint.
-    #[cfg(ephemera_pages)]
     idle: AtomicU64,
     /// The number of the last look that wrote `idle`.
-    #[cfg(ephemera_pages)]
     looked: AtomicUsize,
     /// Whether a thread has already asked the system not to use huge pages for the mapping.
-    #[cfg(ephemera_pages)]
     small_pages: AtomicBool,
     base: AtomicPtr<u8>,
 }
@@ -71,11 +64,8 @@ impl Superblock {
             Self {
                 free: AtomicU64::new(0),
                 dirty: AtomicU64::new(0),
-                #[cfg(ephemera_pages)]
                 idle: AtomicU64::new(0),
-                #[cfg(ephemera_pages)]
                 looked: AtomicUsize::new(0),
-                #[cfg(ephemera_pages)]
                 small_pages: AtomicBool::new(false),
                 base: AtomicPtr::new(ptr::null_mut()),
             }
@@ -92,25 +82,21 @@ impl Superblock {
     /// Returns whether the caller must ask the system not to use huge pages for the mapping:
     /// whether this is the first call since the superblock opened. The caller owns a span of the
     /// mapping.
-    #[cfg(ephemera_pages)]
     pub(crate) fn begins_small_pages(&self) -> bool {
         !self.small_pages.load(Ordering::Relaxed) && !self.small_pages.swap(true, Ordering::Relaxed)
     }
 
     /// Returns whether a span is free. The answer may be out of date.
-    #[cfg(ephemera_pages)]
     pub(crate) fn has_free(&self) -> bool {
         self.free.load(Ordering::Relaxed) != 0
     }
 
     /// Returns whether a free span has old bytes. The answer may be out of date.
-    #[cfg(ephemera_pages)]
     pub(crate) fn has_free_dirty(&self) -> bool {
         self.free.load(Ordering::Relaxed) & self.dirty.load(Ordering::Relaxed) != 0
     }
 
     /// Returns the number of spans whose dirty bit is set. The answer may be out of date.
-    #[cfg(ephemera_pages)]
     pub(crate) fn dirty_spans(&self) -> usize {
         self.dirty.load(Ordering::Relaxed).count_ones() as usize
     }
@@ -121,7 +107,6 @@ impl Superblock {
     /// The superblock must not be open, and no other thread may open or close it during the call.
     pub(crate) fn open(&self, base: *mut u8, all: u64) {
         self.dirty.store(0, Ordering::Relaxed);
-        #[cfg(ephemera_pages)]
         self.small_pages.store(false, Ordering::Relaxed);
         self.base.store(base, Ordering::Relaxed);
         // ORDERING: Release. Pairs with the Acquire in `Superblock::take`. Publishes: the base, and
@@ -141,7 +126,6 @@ impl Superblock {
 
     /// Takes the first free span with old bytes, from index `from` on. Returns `None` if there is
     /// none. The taken span is clean if another thread used and purged it during the call.
-    #[cfg(ephemera_pages)]
     pub(crate) fn take_dirty(&self, from: u32) -> Option<TakenSpan> {
         let after = u64::MAX.checked_shl(from)?;
         self.take_of(|free, dirty| free & dirty & after)
@@ -168,7 +152,6 @@ impl Superblock {
     /// none, marks the cached spans in `idle` and returns `None`. Also returns `None` if the marks
     /// are less than [`LOOKS`] looks old, or if the exchange fails. The looks of the process are
     /// numbered, and `look` is the current one.
-    #[cfg(ephemera_pages)]
     pub(crate) fn take_idle(&self, look: usize) -> Option<TakenSpan> {
         if look.wrapping_sub(self.looked.load(Ordering::Relaxed)) < LOOKS {
             return None;
@@ -195,7 +178,6 @@ impl Superblock {
         // ORDERING: `take_order`. Pairs with `Superblock::give`, `Superblock::open` and
         // `Superblock::reopen`.
         self.free.compare_exchange_weak(free, rest, take_order(), Ordering::Relaxed)?;
-        #[cfg(ephemera_pages)]
         self.mark_used(1 << index);
         // Read `dirty` again: the caller's load may be older than the exchange.
         let dirty = self.dirty.load(Ordering::Relaxed) & (1 << index) != 0;
@@ -204,7 +186,6 @@ impl Superblock {
 
     /// Clears the `idle` bit of a span that was just taken. If a look marks the span at the same
     /// time, the mark may remain, and one later look may purge the span too early.
-    #[cfg(ephemera_pages)]
     #[inline]
     fn mark_used(&self, bit: u64) {
         if self.idle.load(Ordering::Relaxed) & bit != 0 && !weakened!("idle_hint_stays") {
@@ -239,7 +220,6 @@ impl Superblock {
     }
 
     /// Reopens a superblock that the caller has just closed, with the same dirty spans.
-    #[cfg(ephemera_pages)]
     pub(crate) fn reopen(&self, all: u64) {
         // ORDERING: Release. Pairs with `Superblock::take` and `Superblock::close`. Publishes: the
         // writes that the last owners of the spans published to this thread.
