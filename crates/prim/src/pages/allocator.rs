@@ -51,8 +51,7 @@ unsafe impl Allocator for CachedPages {
     /// Grows the block inside its span, resizes its mapping (which may move), or copies the block.
     #[inline]
     unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
-        // SAFETY: the caller passes a live block. Its size is not zero, so it has memory.
-        if old.size() != 0 && unsafe { spans::has_room(block, new) } {
+        if old.size() != 0 && spans::has_room(block, new) {
             self.note_growth(old, new);
             return Ok(NonNull::slice_from_raw_parts(block, new.size()));
         }
@@ -62,8 +61,7 @@ unsafe impl Allocator for CachedPages {
 
     unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
         let whole = |block| NonNull::slice_from_raw_parts(block, new.size());
-        // SAFETY: the caller passes a live block. Its size is not zero, so it has memory.
-        let (grown, known) = if old.size() != 0 && unsafe { spans::has_room(block, new) } {
+        let (grown, known) = if old.size() != 0 && spans::has_room(block, new) {
             self.note_growth(old, new);
             (whole(block), new.size())
         } else {
@@ -87,21 +85,16 @@ unsafe impl Allocator for CachedPages {
             unsafe { self.deallocate(block, old) };
             return Ok(NonNull::slice_from_raw_parts(dangling(new), 0));
         }
-        // SAFETY: the caller passes a live block.
-        if unsafe { spans::better_moved(block, new) } {
-            if let Ok(moved) = self.allocate(new) {
-                // SAFETY: both blocks are live and have at least `new.size()` bytes. The caller
-                // gives up `block`.
-                unsafe { self.move_to(moved.cast(), block, old, new.size()) };
-                return Ok(moved);
+        let better_moved = if spans::better_moved(block, new) { self.allocate(new).ok() } else { None };
+        let moved = match better_moved {
+            Some(moved) => moved,
+            // SAFETY: the caller passes a live block of layout `old`. `new` is not larger and not
+            // of size zero.
+            None if unsafe { spans::shrink(block, old, new) } => {
+                return Ok(NonNull::slice_from_raw_parts(block, new.size()));
             }
-        }
-        // SAFETY: the caller passes a live block of layout `old`. `new` is not larger and not of
-        // size zero.
-        if unsafe { spans::shrink(block, old, new) } {
-            return Ok(NonNull::slice_from_raw_parts(block, new.size()));
-        }
-        let moved = self.allocate(new)?;
+            None => self.allocate(new)?,
+        };
         // SAFETY: both blocks are live and have at least `new.size()` bytes. The caller gives up
         // `block`.
         unsafe { self.move_to(moved.cast(), block, old, new.size()) };
@@ -183,8 +176,7 @@ impl CachedPages {
     /// `block` is a live block of this allocator, and not of size zero.
     #[inline]
     pub unsafe fn has_room(block: NonNull<u8>, new: Layout) -> bool {
-        // SAFETY: the block is live and came from pages, so its span or mapping is live.
-        unsafe { spans::has_room(block, new) }
+        spans::has_room(block, new)
     }
 
     /// Notes that a block grew inside its span. If the new layout needs a longer span than the old

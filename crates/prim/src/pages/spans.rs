@@ -50,9 +50,9 @@ fn allocate_once(layout: Layout, zeroed: bool) -> Option<(NonNull<u8>, bool)> {
     };
     let table = &TABLES[order.index()];
     // A request for zeros prefers a clean span, whose bytes are often zero already.
-    if let Some((span, taken)) = table.take(zeroed) {
-        budget::allocated(span.len(), taken.dirty);
-        return Some((span.start(), !taken.dirty && os::PURGED_IS_ZERO));
+    if let Some((span, dirty)) = table.take(zeroed) {
+        budget::allocated(span.len(), dirty);
+        return Some((span.start(), !dirty && os::PURGED_IS_ZERO));
     }
     let span = table.take_fresh()?;
     budget::allocated(span.len(), false);
@@ -94,9 +94,16 @@ pub(super) unsafe fn free(block: NonNull<u8>, layout: Layout) {
 fn shed_excess(freed: usize) {
     let fallen = if weakened!("large_frees_purge_little") { 0 } else { freed / budget::SHARE };
     let rise = if fallen > PURGES * SPAN_MIN { budget::rise() } else { 0 };
+    let times = fallen.saturating_add(rise).div_ceil(SPAN_MIN).max(PURGES);
+    shed_while(times, || !budget::has_room(0));
+}
+
+/// Calls [`shed`] up to `times` times, while `is_needed` returns `true`. Gives up after more than
+/// [`MISSES`] calls in a row that do not make the cache smaller.
+fn shed_while(times: usize, is_needed: impl Fn() -> bool) {
     let mut misses = 0;
-    for _ in 0..fallen.saturating_add(rise).div_ceil(SPAN_MIN).max(PURGES) {
-        if budget::has_room(0) || misses > MISSES {
+    for _ in 0..times {
+        if !is_needed() || misses > MISSES {
             return;
         }
         misses = if shed() { 0 } else { misses + 1 };
@@ -175,19 +182,12 @@ fn shed() -> bool {
 }
 
 /// Purges cached spans and unmaps cached mappings, until the cache has shrunk by this number of
-/// bytes or more than [`MISSES`] calls to [`shed`] in a row return `false`. Calls [`shed`] at most
-/// once for each [`SPAN_MIN`] bytes.
+/// bytes or [`shed_while`] gives up. Calls [`shed`] at most once for each [`SPAN_MIN`] bytes.
 pub(super) fn shed_bytes(bytes: usize) {
     let cached = || budget::now().1;
     let bytes = bytes.min(cached());
     let rest = cached().saturating_sub(bytes);
-    let mut misses = 0;
-    for _ in 0..bytes.div_ceil(SPAN_MIN) {
-        if cached() <= rest || misses > MISSES {
-            return;
-        }
-        misses = if shed() { 0 } else { misses + 1 };
-    }
+    shed_while(bytes.div_ceil(SPAN_MIN), || cached() > rest);
 }
 
 /// Purges and frees a cached span that the calling thread took out of the cache. If the system
@@ -228,12 +228,10 @@ fn is_aligned(block: NonNull<u8>, layout: Layout) -> bool {
     block.addr().get() & (layout.align() - 1) == 0
 }
 
-/// Returns whether a block has the alignment of a layout and is in a span that has room for it.
-///
-/// # Safety
-/// `block` is a live block of the caller.
+/// Returns whether a block has the alignment of a layout and is in a span that has room for it. If
+/// the caller does not own the block, the answer may be out of date.
 #[inline]
-pub(super) unsafe fn has_room(block: NonNull<u8>, new: Layout) -> bool {
+pub(super) fn has_room(block: NonNull<u8>, new: Layout) -> bool {
     is_aligned(block, new) && Span::order_at(block).is_some_and(|order| new.size() <= order.span())
 }
 
@@ -271,8 +269,7 @@ pub(super) unsafe fn shrink(block: NonNull<u8>, old: Layout, new: Layout) -> boo
     if !is_aligned(block, new) {
         return false;
     }
-    // SAFETY: the caller owns the block, so its span is not freed during the call.
-    if unsafe { Span::at(block) }.is_some() {
+    if Span::order_at(block).is_some() {
         return true;
     }
     match (mapping::len_for(old.size()), mapping::len_for(new.size())) {
@@ -291,12 +288,9 @@ pub(super) unsafe fn shrink(block: NonNull<u8>, old: Layout, new: Layout) -> boo
 }
 
 /// Returns whether a block that shrinks to `new` should move: whether a span can serve `new`, and
-/// the block has a larger span or its own mapping.
-///
-/// # Safety
-/// `block` is a live block of the caller.
-pub(super) unsafe fn better_moved(block: NonNull<u8>, new: Layout) -> bool {
-    let Some(order) = Order::of(new) else { return false };
-    // SAFETY: the caller owns the block, so its span is not freed during the call.
-    unsafe { Span::at(block) }.is_none_or(|span| span.len() > order.span())
+/// the block has a larger span or its own mapping. If the caller does not own the block, the answer
+/// may be out of date.
+pub(super) fn better_moved(block: NonNull<u8>, new: Layout) -> bool {
+    let Some(needed) = Order::of(new) else { return false };
+    Span::order_at(block).is_none_or(|order| order.span() > needed.span())
 }

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use super::directory::{Directory, Home};
 use super::order::{ORDERS, Order};
 use super::span::Span;
-use super::superblock::TakenSpan;
+use super::superblock::{Superblock, TakenSpan};
 use super::{PermanentLink, budget, map, os};
 
 mod give;
@@ -35,24 +35,43 @@ pub(super) struct Table {
     spare: AtomicPtr<Home>,
 }
 
+/// Returns the numbers of the set bits of a word, in ascending order.
+fn set_bits(mut word: u64) -> impl Iterator<Item = u32> {
+    core::iter::from_fn(move || {
+        let number = (word != 0).then(|| word.trailing_zeros())?;
+        word &= word - 1;
+        Some(number)
+    })
+}
+
 impl Directory {
     /// Takes a free span from this directory, or returns `None` if it finds none. In each
-    /// superblock, prefers a clean span if `clean`, and a dirty span otherwise.
-    fn take(&'static self, clean: bool) -> Option<(Span, TakenSpan)> {
-        let mut left = self.room.load(Ordering::Relaxed);
-        while left != 0 {
-            let number = left.trailing_zeros();
-            left &= left - 1;
-            let home = &self.homes[number as usize];
-            let taken = home.superblock.take(clean);
-            if taken.is_none_or(|taken| taken.last) {
-                self.look_again(number);
-            }
-            if let Some(taken) = taken {
-                return Some((Span { home, index: taken.index }, taken));
-            }
+    /// superblock, prefers a clean span if `clean`, and a dirty span otherwise. Also returns whether
+    /// the span may hold old bytes.
+    fn take(&'static self, clean: bool) -> Option<(Span, bool)> {
+        let mut numbers = set_bits(self.room.load(Ordering::Relaxed));
+        numbers.find_map(|number| self.take_of(number, |superblock| superblock.take(clean)))
+    }
+
+    /// Takes the span of superblock `number` that `take` takes. If there is none or it was the last
+    /// one, updates the hints. Also returns whether the span may hold old bytes.
+    fn take_of(
+        &'static self,
+        number: u32,
+        take: impl Fn(&Superblock) -> Option<TakenSpan>,
+    ) -> Option<(Span, bool)> {
+        let home = &self.homes[number as usize];
+        let taken = take(&home.superblock);
+        if taken.is_none_or(|taken| taken.last) {
+            self.look_again(number);
         }
-        None
+        taken.map(|taken| (Span { home, index: taken.index }, taken.dirty))
+    }
+
+    /// Returns the numbers of the superblocks, from `first` on, that seem to have a free span with
+    /// old bytes.
+    fn soiled_from(&self, first: u32) -> impl Iterator<Item = u32> {
+        set_bits(self.soiled.load(Ordering::Relaxed) & u64::MAX.checked_shl(first).unwrap_or(0))
     }
 
     /// Takes the next free span with old bytes, in the order of the spans' numbers. After the last
@@ -60,10 +79,7 @@ impl Directory {
     fn take_dirty(&'static self) -> Option<Span> {
         let at = self.purge_at.load(Ordering::Relaxed);
         let (first, from) = ((at / SPANS_MAX) as u32, (at % SPANS_MAX) as u32);
-        let mut left = self.soiled.load(Ordering::Relaxed) & u64::MAX.checked_shl(first).unwrap_or(0);
-        while left != 0 {
-            let number = left.trailing_zeros();
-            left &= left - 1;
+        for number in self.soiled_from(first) {
             let from = if number == first { from } else { 0 };
             if let Some(span) = self.take_dirty_of(number, from) {
                 if !weakened!("first_dirty_span_only") {
@@ -81,11 +97,7 @@ impl Directory {
     /// none. The search starts at the superblock in which the last search found a span. After a
     /// search that finds no span, the next search starts at the first superblock.
     fn take_idle(&'static self, look: usize) -> Option<Span> {
-        let first = (self.idle_at.load(Ordering::Relaxed)) as u32;
-        let mut left = self.soiled.load(Ordering::Relaxed) & u64::MAX.checked_shl(first).unwrap_or(0);
-        while left != 0 {
-            let number = left.trailing_zeros();
-            left &= left - 1;
+        for number in self.soiled_from(self.idle_at.load(Ordering::Relaxed) as u32) {
             let home = &self.homes[number as usize];
             let Some(taken) = home.superblock.take_idle(look) else { continue };
             if taken.last {
@@ -108,20 +120,14 @@ impl Directory {
     /// Takes the first free span of superblock `number` that has old bytes, from index `from` on.
     /// Returns `None` if there is none.
     fn take_dirty_of(&'static self, number: u32, mut from: u32) -> Option<Span> {
-        let home = &self.homes[number as usize];
         loop {
-            let taken = home.superblock.take_dirty(from);
-            if taken.is_none_or(|taken| taken.last) {
-                self.look_again(number);
-            }
-            let taken = taken?;
-            let span = Span { home, index: taken.index };
-            if taken.dirty {
+            let (span, dirty) = self.take_of(number, |superblock| superblock.take_dirty(from))?;
+            if dirty {
                 return Some(span);
             }
             // Another thread used and purged the span during the search.
             span.give(false);
-            from = taken.index + 1;
+            from = span.index + 1;
         }
     }
 }
@@ -145,18 +151,17 @@ impl Table {
     }
 
     /// Takes a free span from this table, or returns `None` if it finds none. In each superblock,
-    /// prefers a clean span if `clean`, and a dirty span otherwise.
-    pub(super) fn take(&'static self, clean: bool) -> Option<(Span, TakenSpan)> {
+    /// prefers a clean span if `clean`, and a dirty span otherwise. Also returns whether the span
+    /// may hold old bytes.
+    pub(super) fn take(&'static self, clean: bool) -> Option<(Span, bool)> {
         let start = self.hint.get().unwrap_or(&self.first);
         let on = core::iter::successors(Some(start), |directory| directory.next.get());
         let before = self.directories().take_while(|directory| directory.number < start.number);
-        for directory in on.chain(before) {
-            if let Some(taken) = directory.take(clean) {
-                self.hint.set(Some(directory));
-                return Some(taken);
-            }
-        }
-        None
+        on.chain(before).find_map(|directory| {
+            let taken = directory.take(clean)?;
+            self.hint.set(Some(directory));
+            Some(taken)
+        })
     }
 
     /// Maps a superblock, and takes its first span, whose bytes are zero. Returns `None` if there
