@@ -63,11 +63,6 @@ pub use self::standard::Std;
     expect(clippy::incompatible_msrv, reason = "compiled only where the build script saw the trait compile")
 )]
 mod standard {
-    #[cfg(feature = "alloc")]
-    extern crate alloc;
-    #[cfg(feature = "std")]
-    extern crate std;
-
     use super::Allocator;
 
     /// Implements the trait of allocator-api2 0.2 for an allocator of the standard trait.
@@ -96,52 +91,25 @@ mod standard {
 
     hand_on!(Std by core::alloc::Allocator);
 
-    // Each type below has clones that are equivalent allocators.
-
-    impl<A: ?Sized> Clone for Std<&A> {
+    impl<A: EquivalentClones> Clone for Std<A> {
         #[inline]
         fn clone(&self) -> Self {
-            *self
+            Self(self.0.clone())
         }
     }
 
-    impl<A: ?Sized> Copy for Std<&A> {}
+    impl<A: EquivalentClones + Copy> Copy for Std<A> {}
 
+    /// A type whose clones are equivalent allocators.
+    trait EquivalentClones: Clone {}
+
+    impl<A: ?Sized> EquivalentClones for &A {}
     #[cfg(feature = "alloc")]
-    impl<A: ?Sized> Clone for Std<alloc::rc::Rc<A>> {
-        #[inline]
-        fn clone(&self) -> Self {
-            Self(alloc::rc::Rc::clone(&self.0))
-        }
-    }
-
+    impl<A: ?Sized> EquivalentClones for alloc::rc::Rc<A> {}
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-    impl<A: ?Sized> Clone for Std<alloc::sync::Arc<A>> {
-        #[inline]
-        fn clone(&self) -> Self {
-            Self(alloc::sync::Arc::clone(&self.0))
-        }
-    }
-
+    impl<A: ?Sized> EquivalentClones for alloc::sync::Arc<A> {}
     #[cfg(feature = "alloc")]
-    impl Clone for Std<alloc::alloc::Global> {
-        #[inline]
-        fn clone(&self) -> Self {
-            *self
-        }
-    }
-
-    #[cfg(feature = "alloc")]
-    impl Copy for Std<alloc::alloc::Global> {}
-
+    impl EquivalentClones for alloc::alloc::Global {}
     #[cfg(feature = "std")]
-    impl Clone for Std<std::alloc::System> {
-        #[inline]
-        fn clone(&self) -> Self {
-            *self
-        }
-    }
-
-    #[cfg(feature = "std")]
-    impl Copy for Std<std::alloc::System> {}
+    impl EquivalentClones for std::alloc::System {}
 }

@@ -134,8 +134,8 @@ pub type BlockResult = Result<core::ptr::NonNull<[u8]>, AllocError>;
 macro_rules! impl_allocator {
     (unsafe impl[$($generics:tt)*] for $allocator:ty $(where $($bounds:tt)+)?) => {
         $crate::__impl_allocator_one!(api02, [$($generics)*], $allocator, [$(where $($bounds)+)?]);
-        $crate::__impl_allocator_api04!(api04, [$($generics)*], $allocator, [$(where $($bounds)+)?]);
-        $crate::__impl_allocator_standard!(standard, [$($generics)*], $allocator, [$(where $($bounds)+)?]);
+        $crate::traits::__reexport::impl_api04!(api04, [$($generics)*], $allocator, [$(where $($bounds)+)?]);
+        $crate::traits::__reexport::impl_standard!(standard, [$($generics)*], $allocator, [$(where $($bounds)+)?]);
     };
 }
 
@@ -144,26 +144,26 @@ macro_rules! impl_allocator {
 #[macro_export]
 macro_rules! __impl_allocator_one {
     ($api:ident, [$($generics:tt)*], $allocator:ty, [$($bounds:tt)*]) => {
+        $crate::__impl_allocator_one!(
+            $api, [$($generics)*], $allocator, [$($bounds)*],
+            [allocate, allocate_zeroed], [grow, grow_zeroed, shrink]
+        );
+    };
+    (
+        $api:ident, [$($generics:tt)*], $allocator:ty, [$($bounds:tt)*],
+        [$($plain:ident),*], [$($resizing:ident),*]
+    ) => {
         // SAFETY: the author of `unsafe impl[...]` guarantees that the inherent methods uphold the
         // trait's contract.
         unsafe impl<$($generics)*> $crate::traits::__reexport::$api::Allocator for $allocator $($bounds)* {
-            #[inline]
-            fn allocate(
+            $(#[inline]
+            fn $plain(
                 &self,
                 layout: $crate::traits::__reexport::Layout,
             ) -> $crate::traits::__reexport::$api::ApiResult {
                 use $crate::traits::__reexport::InherentMethodMissing as _;
-                Self::allocate(self, layout).map_err($crate::traits::__reexport::$api::error)
-            }
-
-            #[inline]
-            fn allocate_zeroed(
-                &self,
-                layout: $crate::traits::__reexport::Layout,
-            ) -> $crate::traits::__reexport::$api::ApiResult {
-                use $crate::traits::__reexport::InherentMethodMissing as _;
-                Self::allocate_zeroed(self, layout).map_err($crate::traits::__reexport::$api::error)
-            }
+                Self::$plain(self, layout).map_err($crate::traits::__reexport::$api::error)
+            })*
 
             #[inline]
             unsafe fn deallocate(
@@ -177,68 +177,28 @@ macro_rules! __impl_allocator_one {
                 unsafe { Self::deallocate(self, block, layout) }
             }
 
-            $crate::__impl_allocator_resizing!($api, grow, grow_zeroed, shrink);
+            $(#[inline]
+            unsafe fn $resizing(
+                &self,
+                block: $crate::traits::__reexport::NonNull<u8>,
+                old: $crate::traits::__reexport::Layout,
+                new: $crate::traits::__reexport::Layout,
+            ) -> $crate::traits::__reexport::$api::ApiResult {
+                use $crate::traits::__reexport::InherentMethodMissing as _;
+                // SAFETY: the caller upholds the trait's contract, which the inherent method
+                // shares.
+                unsafe { Self::$resizing(self, block, old, new) }
+                    .map_err($crate::traits::__reexport::$api::error)
+            })*
         }
     };
 }
 
-/// Implements the methods of one trait that take an old and a new layout.
+/// Expands to nothing, in place of `__impl_allocator_one!` for a trait that this build does not
+/// implement.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __impl_allocator_resizing {
-    ($api:ident, $($method:ident),*) => {
-        $(#[inline]
-        unsafe fn $method(
-            &self,
-            block: $crate::traits::__reexport::NonNull<u8>,
-            old: $crate::traits::__reexport::Layout,
-            new: $crate::traits::__reexport::Layout,
-        ) -> $crate::traits::__reexport::$api::ApiResult {
-            use $crate::traits::__reexport::InherentMethodMissing as _;
-            // SAFETY: the caller upholds the trait's contract, which the inherent method shares.
-            unsafe { Self::$method(self, block, old, new) }
-                .map_err($crate::traits::__reexport::$api::error)
-        })*
-    };
-}
-
-// The features and cfgs of this package select the macros below. The features and cfgs of the
-// package that invokes a macro have no effect.
-
-/// Implements the trait of allocator-api2 0.4.
-#[cfg(feature = "allocator-api2-04")]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __impl_allocator_api04 {
-    ($($request:tt)*) => {
-        $crate::__impl_allocator_one!($($request)*);
-    };
-}
-
-/// Expands to nothing, because feature `allocator-api2-04` is off.
-#[cfg(not(feature = "allocator-api2-04"))]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __impl_allocator_api04 {
-    ($($request:tt)*) => {};
-}
-
-/// Implements the standard trait.
-#[cfg(all(ephemera_std_allocator, not(feature = "nightly")))]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __impl_allocator_standard {
-    ($($request:tt)*) => {
-        $crate::__impl_allocator_one!($($request)*);
-    };
-}
-
-/// Expands to nothing, because the standard trait needs a gate, its implementation is switched off,
-/// or allocator-api2 0.2 re-exports it.
-#[cfg(not(all(ephemera_std_allocator, not(feature = "nightly"))))]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __impl_allocator_standard {
+macro_rules! __impl_no_allocator {
     ($($request:tt)*) => {};
 }
 
@@ -289,6 +249,21 @@ macro_rules! __forward_allocator {
 pub mod __reexport {
     pub use core::alloc::Layout;
     pub use core::ptr::NonNull;
+
+    // The features and cfgs of this package select the macros below. Those of the package that
+    // invokes `impl_allocator!` have no effect.
+
+    #[cfg(feature = "allocator-api2-04")]
+    pub use crate::__impl_allocator_one as impl_api04;
+    #[cfg(not(feature = "allocator-api2-04"))]
+    pub use crate::__impl_no_allocator as impl_api04;
+
+    #[cfg(all(ephemera_std_allocator, not(feature = "nightly")))]
+    pub use crate::__impl_allocator_one as impl_standard;
+    // The standard trait needs a gate, its implementation is switched off, or allocator-api2 0.2
+    // re-exports it.
+    #[cfg(not(all(ephemera_std_allocator, not(feature = "nightly"))))]
+    pub use crate::__impl_no_allocator as impl_standard;
 
     /// Gives every type methods of the same six names, so that a missing inherent method is a
     /// compile error.
