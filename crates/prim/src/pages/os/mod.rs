@@ -59,7 +59,7 @@ pub(super) fn map(len: usize, align: usize) -> Option<NonNull<u8>> {
     }
     let block = system::map(len, align.max(GRAIN))?;
     if prefers_huge_pages() {
-        system::prefer_huge_pages(block, len);
+        system::advise_huge_pages(block, len, true);
     }
     Some(block)
 }
@@ -72,7 +72,7 @@ pub(super) fn prefers_huge_pages() -> bool {
 /// Advises the system not to use huge pages for a range, which is in a mapping by [`map`].
 pub(super) fn forgo_huge_pages(block: NonNull<u8>, len: usize) {
     if !weakened!("purged_pages_become_huge") {
-        system::forgo_huge_pages(block, len);
+        system::advise_huge_pages(block, len, false);
     }
 }
 
@@ -146,7 +146,7 @@ pub(super) fn now_ms() -> usize {
 
 /// Runs a full fence on all threads of the process. Returns `false` if the kernel refuses.
 #[cfg(target_os = "linux")]
-pub(super) fn fence_all_threads() -> bool {
+pub(crate) fn fence_all_threads() -> bool {
     !refused() && system::fence_all_threads()
 }
 

@@ -126,22 +126,16 @@ pub(super) unsafe fn remap(
     unsafe { unmap(tail, old - new) }.then_some(block)
 }
 
-pub(super) fn prefer_huge_pages(block: NonNull<u8>, len: usize) {
+pub(super) fn advise_huge_pages(block: NonNull<u8>, len: usize, wanted: bool) {
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    // SAFETY: the call advises the system about a mapping and does not change its content. On a
-    // system without huge pages, the call fails without effect.
-    let _ = keeping_errno(|| unsafe { libc::madvise(block.as_ptr().cast(), len, libc::MADV_HUGEPAGE) });
+    {
+        let advice = if wanted { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
+        // SAFETY: the call advises the system about a mapping and does not change its content. On a
+        // system without huge pages, the call fails without effect.
+        let _ = keeping_errno(|| unsafe { libc::madvise(block.as_ptr().cast(), len, advice) });
+    }
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    let _ = (block, len);
-}
-
-pub(super) fn forgo_huge_pages(block: NonNull<u8>, len: usize) {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    // SAFETY: the call advises the system about a mapping and does not change its content. On a
-    // system without huge pages, the call fails without effect.
-    let _ = keeping_errno(|| unsafe { libc::madvise(block.as_ptr().cast(), len, libc::MADV_NOHUGEPAGE) });
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    let _ = (block, len);
+    let _ = (block, len, wanted);
 }
 
 pub(super) fn page_size() -> usize {

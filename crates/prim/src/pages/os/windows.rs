@@ -66,9 +66,7 @@ pub(super) unsafe fn remap(_: NonNull<u8>, _: (usize, usize), _may_move: bool) -
     None
 }
 
-pub(super) fn prefer_huge_pages(_block: NonNull<u8>, _len: usize) {}
-
-pub(super) fn forgo_huge_pages(_block: NonNull<u8>, _len: usize) {}
+pub(super) fn advise_huge_pages(_block: NonNull<u8>, _len: usize, _wanted: bool) {}
 
 /// Returns the size of a page in bytes, which is the same on all processors that Windows supports.
 pub(super) fn page_size() -> usize {
