@@ -13,7 +13,7 @@ use allocator_api2::alloc::Global as Heap;
 use allocator_api2::alloc::System as Heap;
 
 use super::CachedPages;
-use crate::traits::{AllocError, Allocator};
+use crate::traits::Allocator;
 
 // SAFETY: every method forwards to the same heap. All values are the same allocator.
 unsafe impl Allocator for CachedPages {
@@ -52,8 +52,9 @@ impl CachedPages {
     }
 }
 
-pub(super) fn permanent(layout: Layout) -> Result<NonNull<u8>, AllocError> {
-    Ok(Heap.allocate_zeroed(layout)?.cast())
+/// Allocates a block of zeros, as `permanent::allocate` does. Returns `None` if there is no memory.
+pub(super) fn allocate(layout: Layout) -> Option<NonNull<u8>> {
+    Some(Heap.allocate_zeroed(layout).ok()?.cast())
 }
 
 /// Overwrites a range with zeros. Under Miri, this write races with any use of the range during the
@@ -62,7 +63,37 @@ pub(super) fn permanent(layout: Layout) -> Result<NonNull<u8>, AllocError> {
 /// # Safety
 /// The range is in a live block, its content is not needed, and no thread accesses it during the
 /// call.
-pub(super) unsafe fn discard(start: NonNull<u8>, len: usize) {
+pub(super) unsafe fn purge_tail(start: NonNull<u8>, len: usize) {
     // SAFETY: the range is in a live block, and no thread accesses it during the call.
     unsafe { start.write_bytes(0, len) };
+}
+
+// There is no cache of pages, no clock and no system call that could fail.
+
+pub(super) fn purge() {}
+
+pub(super) fn shed_bytes(_: usize) {}
+
+pub(super) fn set_least(_: usize) {}
+
+pub(super) fn set_huge_pages(_: bool) {}
+
+pub(super) fn pretend_page_size(_: usize) {}
+
+pub(super) fn refuse_call(_: usize) -> usize {
+    0
+}
+
+pub(super) fn now_ms() -> usize {
+    0
+}
+
+/// Returns the bytes in use, the cached bytes and the mapped bytes: zeros, because none are counted.
+pub(super) fn now() -> (usize, usize, usize) {
+    (0, 0, 0)
+}
+
+/// Returns the bytes in the caches of all threads.
+pub(super) fn bytes() -> usize {
+    0
 }

@@ -102,10 +102,16 @@ pub(crate) mod superblock;
 #[cfg(ephemera_pages)]
 mod table;
 
+// In builds without system calls, `fallback` has the functions of these modules that this file calls.
+#[cfg(not(ephemera_pages))]
+use fallback::{self as budget, self as os, self as permanent, self as span_cache, self as spans};
+
 pub use bounds::{CACHE, CACHE_LEARNED, SPAN_MIN};
 pub use cached_pages::CachedPages;
 #[cfg(not(ephemera_pages))]
 pub use cached_pages::NoSpanCache as SpanCache;
+#[cfg(all(ephemera_pages, target_os = "linux"))]
+pub(crate) use os::fence_all_threads;
 #[cfg(ephemera_pages)]
 pub use span_cache::SpanCache;
 
@@ -142,10 +148,7 @@ unsafe impl Allocator for Pages {
 /// # Errors
 /// Returns [`AllocError`] if there is no memory for the block.
 pub fn permanent(layout: Layout) -> Result<NonNull<u8>, AllocError> {
-    #[cfg(ephemera_pages)]
-    return permanent::allocate(layout).ok_or(AllocError);
-    #[cfg(not(ephemera_pages))]
-    fallback::permanent(layout)
+    permanent::allocate(layout).ok_or(AllocError)
 }
 
 pub use link::{PermanentLink, permanent_value};
@@ -164,7 +167,6 @@ pub fn span_len(block: NonNull<u8>) -> Option<usize> {
 /// refuses to take. Where a page has more than 32 KiB, some spans are smaller than a page. Such a
 /// span is returned only with its whole superblock, if no span of the superblock is used.
 pub fn purge() {
-    #[cfg(ephemera_pages)]
     spans::purge();
 }
 
@@ -172,10 +174,7 @@ pub fn purge() {
 /// the call finds if there are fewer. A program that will not soon need its freed memory again can
 /// call this. Otherwise, unused pages leave the cache only as further allocations and frees happen.
 pub fn shed(bytes: usize) {
-    #[cfg(ephemera_pages)]
     spans::shed_bytes(bytes);
-    #[cfg(not(ephemera_pages))]
-    let _ = bytes;
 }
 
 /// Returns the last whole pages of a live block to the operating system: those that start at
@@ -186,41 +185,14 @@ pub fn shed(bytes: usize) {
 /// The `len` bytes from `start` on are in a live block of [`Pages`]. No code needs the bytes from
 /// `start` to the end of the block, and no thread accesses them during the call.
 pub unsafe fn purge_tail(start: NonNull<u8>, len: usize) {
-    #[cfg(ephemera_pages)]
-    {
-        // A block in a span owns the whole span, including the rest of the block's last page.
-        // SAFETY: the block that contains `start` stays live, so its span is not freed during the
-        // call, and the base of the superblock does not change (G2).
-        let span = unsafe { span::Span::at(start) };
-        let len = span.map_or(len, |span| span.start().addr().get() + span.len() - start.addr().get());
-        if let Some((pages, len)) = os::whole_pages(start, len) {
-            if let Some(span) = span {
-                span.forgo_huge_pages();
-            }
-            // SAFETY: the pages are in a live block, and the caller does not need their content.
-            let _ = unsafe { os::purge(pages, len) };
-        }
-    }
     // SAFETY: the bytes are in a live block, and the caller does not need their content.
-    #[cfg(not(ephemera_pages))]
-    unsafe {
-        fallback::discard(start, len);
-    }
-}
-
-/// Runs a full fence on all threads of the process. Returns `false` if the kernel refuses.
-#[cfg(all(ephemera_pages, target_os = "linux"))]
-pub(crate) fn fence_all_threads() -> bool {
-    os::fence_all_threads()
+    unsafe { spans::purge_tail(start, len) };
 }
 
 /// Returns the time of a monotonic clock in milliseconds. The time wraps, and may lag by a tick of
 /// the system's clock. Where the system's or the global heap serves the blocks, it is always zero.
 pub fn now_ms() -> usize {
-    #[cfg(ephemera_pages)]
-    return os::now_ms();
-    #[cfg(not(ephemera_pages))]
-    0
+    os::now_ms()
 }
 
 /// Sets the minimum of the bound on the bytes of freed blocks that stay resident, initially
@@ -229,10 +201,7 @@ pub fn now_ms() -> usize {
 /// [`CACHE_LEARNED`] if `bytes` is [`CACHE`]. If `bytes` is less than 768 KiB, threads stop adding
 /// freed spans to their own caches.
 pub fn set_cache(bytes: usize) {
-    #[cfg(ephemera_pages)]
     budget::set_least(bytes);
-    #[cfg(not(ephemera_pages))]
-    let _ = bytes;
 }
 
 /// Sets whether new superblocks and mappings ask for huge pages, where the operating system offers
@@ -240,10 +209,7 @@ pub fn set_cache(bytes: usize) {
 /// memory in small ones. While the value is `true`, purges do not exclude huge pages, so the system
 /// may make purged memory resident again.
 pub fn set_huge_pages(wanted: bool) {
-    #[cfg(ephemera_pages)]
     os::set_huge_pages(wanted);
-    #[cfg(not(ephemera_pages))]
-    let _ = wanted;
 }
 
 /// The bytes that the process has obtained through this module. All are zero where the system's or
@@ -272,15 +238,10 @@ pub struct PageUsage {
 
 /// Returns the bytes that the process has obtained through this module.
 pub fn usage() -> PageUsage {
-    #[cfg(ephemera_pages)]
-    {
-        let (used, cached, mapped) = budget::now();
-        // `used` includes the spans in the threads' own caches.
-        let kept = span_cache::bytes();
-        PageUsage { bytes_live: used.saturating_sub(kept), bytes_cached: cached + kept, bytes_mapped: mapped }
-    }
-    #[cfg(not(ephemera_pages))]
-    PageUsage::default()
+    let (used, cached, mapped) = budget::now();
+    // `used` includes the spans in the threads' own caches.
+    let kept = span_cache::bytes();
+    PageUsage { bytes_live: used.saturating_sub(kept), bytes_cached: cached + kept, bytes_mapped: mapped }
 }
 
 /// Makes a later system call of this module fail, for tests: with 1 the next call, with 2 the one
@@ -289,21 +250,12 @@ pub fn usage() -> PageUsage {
 /// `usize::MAX`. The result 0 means that the chosen call has failed, or that no call was chosen.
 #[doc(hidden)]
 pub fn refuse_call(number: usize) -> usize {
-    #[cfg(ephemera_pages)]
-    return os::refuse_call(number);
-    #[cfg(not(ephemera_pages))]
-    {
-        let _ = number;
-        0
-    }
+    os::refuse_call(number)
 }
 
 /// Makes this module treat pages as larger than they are, for tests. `bytes` is a power of two, and
 /// at most 64 KiB.
 #[doc(hidden)]
 pub fn pretend_page_size(bytes: usize) {
-    #[cfg(ephemera_pages)]
     os::pretend_page_size(bytes);
-    #[cfg(not(ephemera_pages))]
-    let _ = bytes;
 }

@@ -222,6 +222,24 @@ pub(super) fn purge() {
     budget::forget();
 }
 
+/// Purges the last whole pages of a live block: those that start at `start` or later.
+///
+/// # Safety
+/// The contract is that of [`purge_tail`](super::purge_tail).
+pub(super) unsafe fn purge_tail(start: NonNull<u8>, len: usize) {
+    // SAFETY: the block that contains `start` stays live, so its span is not freed during the call,
+    // and the base of the superblock does not change (G2).
+    let span = unsafe { Span::at(start) };
+    // A block in a span owns the whole span, including the rest of the block's last page.
+    let len = span.map_or(len, |span| span.start().addr().get() + span.len() - start.addr().get());
+    let Some((pages, len)) = os::whole_pages(start, len) else { return };
+    if let Some(span) = span {
+        span.forgo_huge_pages();
+    }
+    // SAFETY: the pages are in a live block, and the caller does not need their content.
+    let _ = unsafe { os::purge(pages, len) };
+}
+
 /// Returns whether a block has the alignment of a layout.
 #[inline]
 fn is_aligned(block: NonNull<u8>, layout: Layout) -> bool {
