@@ -31,8 +31,7 @@ const ORDER_BITS: usize = align_of::<Home>() - 1;
 const _: () = assert!(ORDERS - 1 <= ORDER_BITS, "the order fits below the address");
 
 /// A leaf of the tree, with an entry for each piece of 2 MiB.
-#[repr(C)]
-struct Leaf([AtomicPtr<Home>; 1 << LEAF_BITS]);
+type Leaf = [AtomicPtr<Home>; 1 << LEAF_BITS];
 
 /// The length of the mapping of a leaf, which must be a multiple of the grain.
 const LEAF_LEN: usize = size_of::<Leaf>().next_multiple_of(os::GRAIN);
@@ -61,7 +60,7 @@ fn new_leaf() -> Option<&'static Leaf> {
 pub(super) fn find(addr: usize) -> Option<(NonNull<Home>, Order)> {
     let (number, entry) = place_of(addr)?;
     // ORDERING: Acquire. Pairs with the Release in `set`.
-    let entry = NonNull::new(ROOT[number].get()?.0[entry].load(Ordering::Acquire))?;
+    let entry = NonNull::new(ROOT[number].get()?[entry].load(Ordering::Acquire))?;
     let order = Order::of_index(entry.addr().get() & ORDER_BITS);
     // SAFETY: by G4, the entry is the address of a `Home` plus this order, which is less than the
     // size of a `Home`.
@@ -73,26 +72,28 @@ pub(super) fn find(addr: usize) -> Option<(NonNull<Home>, Order)> {
 /// does not cover these addresses. This function may then have written some of the entries.
 pub(super) fn set(base: NonNull<u8>, order: Order, home: NonNull<Home>) -> bool {
     let word = home.as_ptr().wrapping_byte_add(order.index());
-    each(base, order.superblock(), |number, entry| {
+    each(base, order, |number, entry| {
         let Some(leaf) = ROOT[number].get_or_make(new_leaf) else { return false };
         // ORDERING: Release. Pairs with the Acquire in `find`. Publishes: the superblock's words.
-        leaf.0[entry].store(word, Ordering::Release);
+        leaf[entry].store(word, Ordering::Release);
         true
     })
 }
 
 /// Clears the entries of a superblock.
 pub(super) fn clear(base: NonNull<u8>, order: Order) {
-    each(base, order.superblock(), |number, entry| {
+    each(base, order, |number, entry| {
         if let Some(leaf) = ROOT[number].get() {
-            leaf.0[entry].store(ptr::null_mut(), Ordering::Relaxed);
+            leaf[entry].store(ptr::null_mut(), Ordering::Relaxed);
         }
         true
     });
 }
 
-fn each(base: NonNull<u8>, len: usize, visit: impl Fn(usize, usize) -> bool) -> bool {
-    (0..len / PIECE).all(|piece| {
+/// Calls `visit` with the numbers of the leaf and of the entry for each piece of a superblock, until
+/// `visit` returns `false` or the map does not cover a piece. Returns whether it visited all pieces.
+fn each(base: NonNull<u8>, order: Order, visit: impl Fn(usize, usize) -> bool) -> bool {
+    (0..order.superblock() / PIECE).all(|piece| {
         let place = place_of(base.addr().get() + piece * PIECE);
         place.is_some_and(|(number, entry)| visit(number, entry))
     })

@@ -97,9 +97,7 @@ impl Slot {
         self.leave(state);
         true
     }
-}
 
-impl Slot {
     /// Returns whether the slot has contained its mapping for [`LOOKS`] looks. The first look that
     /// finds a mapping stores its own number, `look`.
     fn is_idle(&self, look: usize) -> bool {

@@ -33,9 +33,8 @@ use crate::word::OwnerUsize;
 /// The index of the smallest order that a thread keeps: spans of 64 KiB, because `typed-pool`
 /// serves blocks of up to 32 KiB from its size classes.
 const FIRST: usize = 1;
-/// The number of places for each of the orders that a thread keeps.
+/// The number of places for each of the orders that a thread keeps, the largest number first.
 const PLACES: [usize; 3] = [4, 2, 1];
-const PLACES_MAX: usize = 4;
 
 /// The largest value of `SpanCache::rooms`, which is also its initial value.
 const ROOMS: usize = 4;
@@ -50,12 +49,13 @@ const KEPT_MAX: usize = {
     sum
 };
 
-const _: () = assert!(FIRST + PLACES.len() <= ORDERS && PLACES[0] == PLACES_MAX, "the orders exist");
+const _: () = assert!(FIRST + PLACES.len() <= ORDERS, "the orders exist");
 
 /// The places for spans of one order.
 #[derive(Debug)]
 struct KeptSpans {
-    places: [SpanPlace; PLACES_MAX],
+    /// As many places as the first order has. The other orders use a part of them.
+    places: [SpanPlace; PLACES[0]],
     /// The number of times that the owner took or kept a span.
     uses: OwnerUsize,
     /// The value of `uses` that the last look at this cache found.
@@ -87,7 +87,7 @@ static HAND: PermanentLink<SpanCache> = PermanentLink::new();
 impl KeptSpans {
     const fn new() -> Self {
         Self {
-            places: [const { SpanPlace::new() }; PLACES_MAX],
+            places: [const { SpanPlace::new() }; PLACES[0]],
             uses: OwnerUsize::new(0),
             seen: AtomicUsize::new(0),
         }
@@ -217,10 +217,6 @@ impl SpanCache {
 
 /// Returns the bytes of the spans in the caches of all threads.
 pub(super) fn bytes() -> usize {
-    let of = |cache: &SpanCache| -> usize {
-        let kept = cache.orders.iter().zip(&Order::ALL[FIRST..]);
-        kept.map(|(kept, order)| kept.places.iter().filter(|place| !place.is_empty()).count() * order.span())
-            .sum()
-    };
-    SpanCache::listed().map(of).sum()
+    let all = SpanCache::listed().flat_map(|cache| cache.orders.iter().zip(&Order::ALL[FIRST..]));
+    all.map(|(kept, order)| kept.places.iter().filter(|place| !place.is_empty()).count() * order.span()).sum()
 }
