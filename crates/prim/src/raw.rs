@@ -46,7 +46,8 @@ pub const TOP_GUARD: usize = 4 << 20;
 #[inline]
 pub fn acquire<A: Allocator + ?Sized>(backing: &A, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     let block = backing.allocate(layout)?.cast::<u8>();
-    if ends_in_guard(block.addr().get(), layout.size()) {
+    let end = block.addr().get().saturating_add(layout.size());
+    if end > usize::MAX - TOP_GUARD {
         // SAFETY: `backing` has just allocated the block for this layout.
         unsafe { backing.deallocate(block, layout) };
         return Err(AllocError);
@@ -107,14 +108,6 @@ pub unsafe fn release<A: Allocator + ?Sized>(backing: &A, block: NonNull<u8>, la
     }
     // SAFETY: the caller guarantees that `block` is a live block of `backing` for `layout`.
     unsafe { backing.deallocate(block, layout) };
-}
-
-/// Returns whether a block of `size` bytes at `addr` breaks R1.
-const fn ends_in_guard(addr: usize, size: usize) -> bool {
-    match addr.checked_add(size) {
-        Some(end) => end > usize::MAX - TOP_GUARD,
-        None => true,
-    }
 }
 
 /// Returns the address of `ptr`, and exposes its provenance: [`with_exposed`] may create pointers
