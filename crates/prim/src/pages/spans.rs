@@ -67,10 +67,9 @@ pub(super) unsafe fn free(block: NonNull<u8>, layout: Layout) {
     // SAFETY: the caller owns the block, so its span is not freed during the call.
     let len = match unsafe { Span::at(block) } {
         Some(span) => {
-            let len = span.len();
             // SAFETY: the caller gives up the span.
             unsafe { free_span(span) };
-            len
+            span.len()
         }
         None => {
             let len = mapping::len_for(layout.size()).unwrap_or(0);
@@ -126,25 +125,25 @@ unsafe fn free_span(span: Span) {
     span.give(!purged);
 }
 
-/// Frees the span that starts at this address.
+/// Frees the spans that start at these addresses.
 ///
 /// # Safety
-/// The caller owns the span, and nothing uses it any more.
-unsafe fn free_start(start: NonNull<u8>) {
-    // SAFETY: the caller owns the span, so it is not freed during the call.
-    if let Some(span) = unsafe { Span::at(start) } {
-        // SAFETY: the caller gives up the span.
-        unsafe { free_span(span) };
+/// The caller owns each span that the iterator returns, and nothing uses that span any more.
+unsafe fn free_starts(starts: impl Iterator<Item = NonNull<u8>>) {
+    for start in starts {
+        // SAFETY: the caller owns the span, so it is not freed during the call.
+        if let Some(span) = unsafe { Span::at(start) } {
+            // SAFETY: the caller gives up the span.
+            unsafe { free_span(span) };
+        }
     }
 }
 
 impl SpanCache {
     /// Frees all spans of the cache, so that any thread can allocate them.
     pub fn clear(&self) {
-        for span in self.steal_all() {
-            // SAFETY: the span was in a place, so this thread owns it now (G5).
-            unsafe { free_start(span) };
-        }
+        // SAFETY: each span was in a place, so this thread owns it now (G5).
+        unsafe { free_starts(self.steal_all()) };
     }
 }
 
@@ -159,10 +158,8 @@ pub(super) fn shed_one() {
             None => mapping::unmap_idle(look),
         });
     }
-    for span in SpanCache::look() {
-        // SAFETY: the span was in a place, so this thread owns it now (G5).
-        unsafe { free_start(span) };
-    }
+    // SAFETY: each span was in a place, so this thread owns it now (G5).
+    unsafe { free_starts(SpanCache::look()) };
 }
 
 /// Returns the numbers of all tables, and [`ORDERS`] for the mappings, in the order of a search.
@@ -290,19 +287,18 @@ pub(super) unsafe fn shrink(block: NonNull<u8>, old: Layout, new: Layout) -> boo
     if Span::order_at(block).is_some() {
         return true;
     }
-    match (mapping::len_for(old.size()), mapping::len_for(new.size())) {
-        (Some(old), Some(new)) if old == new => true,
-        (Some(old), Some(new)) => {
-            // SAFETY: the caller's block has no span, so it is a mapping, whose length follows from
-            // its size. `len_for` returns multiples of the grain, and `new` is not zero.
-            let shrunk = unsafe { mapping::resize(block, (old, new), false) }.is_some();
-            if shrunk {
-                shed_excess(old - new);
-            }
-            shrunk
-        }
-        _ => false,
+    let lens = (mapping::len_for(old.size()), mapping::len_for(new.size()));
+    let (Some(old), Some(new)) = lens else { return false };
+    if old == new {
+        return true;
     }
+    // SAFETY: the caller's block has no span, so it is a mapping, whose length follows from its
+    // size. `len_for` returns multiples of the grain, and `new` is not zero.
+    let shrunk = unsafe { mapping::resize(block, (old, new), false) }.is_some();
+    if shrunk {
+        shed_excess(old - new);
+    }
+    shrunk
 }
 
 /// Returns whether a block that shrinks to `new` should move: whether a span can serve `new`, and
