@@ -46,9 +46,6 @@ impl Drop for Exit {
 
 std::thread_local! {
     static EXIT: Exit = const { Exit(ExitHooks::new()) };
-}
-
-std::thread_local! {
     static REGISTERING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -289,15 +286,10 @@ pub fn hold<S: Tenant>() -> Option<Held<S>> {
     // Register the fork handler. Through this handler, a forked child recognises a gate that
     // another thread of its parent held.
     crate::fork::watch();
-    if at_exit(exit::<S>).is_err() {
-        return Some(Held::Leased(lease));
-    }
-    // The exit hook releases only the record that the thread-local names. Without the thread-local,
-    // the lease is for one operation.
-    if !set::<S>(lease.record()) {
-        return Some(Held::Leased(lease));
-    }
-    Some(Held::Bound(lease.bind()))
+    // The exit hook releases only the record that the thread-local names. Without the hook or the
+    // thread-local, the lease is for one operation.
+    let is_bound = at_exit(exit::<S>).is_ok() && set::<S>(lease.record());
+    Some(if is_bound { Held::Bound(lease.bind()) } else { Held::Leased(lease) })
 }
 
 fn lease<S: Tenant>() -> Option<Lease<'static, S>> {
