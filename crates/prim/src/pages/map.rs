@@ -13,6 +13,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use super::PermanentLink;
 use super::directory::Home;
+use super::notes::ADDRESS_BITS;
 use super::order::{ORDERS, Order};
 use super::os;
 
@@ -21,8 +22,6 @@ use super::os;
 pub(super) const PIECE: usize = 1 << PIECE_BITS;
 const PIECE_BITS: u32 = 21;
 
-/// The number of bits of a user-space address on the supported systems.
-const ADDRESS_BITS: u32 = if usize::BITS < 48 { usize::BITS } else { 48 };
 const LEAF_BITS: u32 = if ADDRESS_BITS - PIECE_BITS < 13 { ADDRESS_BITS - PIECE_BITS } else { 13 };
 const ROOT_BITS: u32 = ADDRESS_BITS - PIECE_BITS - LEAF_BITS;
 

@@ -34,7 +34,7 @@ pub struct Note {
 const ENTRY_BITS: u32 = 15;
 
 /// The number of bits of a user-space address on the supported systems.
-const ADDRESS_BITS: u32 = if usize::BITS < 48 { usize::BITS } else { 48 };
+pub(super) const ADDRESS_BITS: u32 = if usize::BITS < 48 { usize::BITS } else { 48 };
 const LEAF_BITS: u32 = 10;
 /// The number of address bits above those that select an entry of a leaf.
 const UPPER_BITS: u32 = ADDRESS_BITS - ENTRY_BITS - LEAF_BITS;
