@@ -17,21 +17,6 @@
 #[cfg(any(feature = "allocator-api2-04", feature = "nightly", ephemera_std_allocator))]
 use crate::traits::Allocator;
 
-/// Implements the trait of allocator-api2 0.2 for a newtype, by forwarding to the methods of
-/// another trait.
-#[cfg(any(feature = "allocator-api2-04", feature = "nightly", ephemera_std_allocator))]
-macro_rules! hand_on {
-    ($newtype:ident by $foreign:path) => {
-        // SAFETY: every method forwards to the wrapped trait, whose contract is the same: a block
-        // stays valid while an equivalent allocator exists, and every such allocator can free and
-        // resize the block. If the wrapped trait does not demand that clones are equivalent, the
-        // newtype implements `Clone` only around types whose clones are.
-        unsafe impl<A: $foreign> Allocator for $newtype<A> {
-            $crate::__forward_allocator!(|self| self.0, $foreign);
-        }
-    };
-}
-
 /// Implements the trait of allocator-api2 0.2 for an allocator of version 0.4.
 ///
 /// # Examples
@@ -52,7 +37,12 @@ macro_rules! hand_on {
 pub struct Api04<A>(pub A);
 
 #[cfg(feature = "allocator-api2-04")]
-hand_on!(Api04 by allocator_api2_04::alloc::Allocator);
+// SAFETY: every method forwards to the wrapped trait, whose contract is the same: a block stays valid
+// while an equivalent allocator exists, and every such allocator can free and resize the block.
+// Clones of the wrapped type are equivalent.
+unsafe impl<A: allocator_api2_04::alloc::Allocator> Allocator for Api04<A> {
+    crate::__forward_allocator!(|self| self.0, allocator_api2_04::alloc::Allocator);
+}
 
 #[cfg(any(ephemera_std_allocator, feature = "nightly"))]
 pub use self::standard::Std;
@@ -89,7 +79,12 @@ mod standard {
     #[repr(transparent)]
     pub struct Std<A>(pub A);
 
-    hand_on!(Std by core::alloc::Allocator);
+    // SAFETY: every method forwards to the wrapped trait, whose contract is the same but for clones:
+    // a block stays valid while an equivalent allocator exists, and every such allocator can free
+    // and resize the block. `Std` is `Clone` only around types whose clones are equivalent.
+    unsafe impl<A: core::alloc::Allocator> Allocator for Std<A> {
+        crate::__forward_allocator!(|self| self.0, core::alloc::Allocator);
+    }
 
     impl<A: EquivalentClones> Clone for Std<A> {
         #[inline]
