@@ -31,27 +31,20 @@ const TRIES: usize = if cfg!(ephemera_loom) { 2 } else { 21 };
 /// Calls `attempt` until it returns a value, at most [`TRIES`] times, and pauses after each failure.
 /// Returns `None` if all tries fail.
 pub(crate) fn try_briefly<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
+    #[cfg(not(ephemera_loom))]
     let backoff = Backoff::new();
     for _ in 0..TRIES {
         let got = attempt();
         if got.is_some() {
             return got;
         }
-        pause(&backoff);
-    }
-    None
-}
-
-/// Spins briefly. The time doubles with each of the first few calls with the same `backoff`. Under
-/// loom, tells the model checker that this thread waits.
-fn pause(backoff: &Backoff) {
-    #[cfg(not(ephemera_loom))]
-    backoff.spin();
-    #[cfg(ephemera_loom)]
-    {
-        let _ = backoff;
+        // The time of the spin doubles with each of the first few failures.
+        #[cfg(not(ephemera_loom))]
+        backoff.spin();
+        #[cfg(ephemera_loom)]
         loom::thread::yield_now();
     }
+    None
 }
 
 /// Pushes `item` onto the stack with this head, unless the head equals `closed`. Returns whether
