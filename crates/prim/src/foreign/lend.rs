@@ -109,12 +109,29 @@ impl<U: ForeignHeader> LentUnits<'_, U> {
         }
     }
 
-    /// Puts back the units that no call has taken. The caller must still call
-    /// [`LentUnits::put_back`], whose fence covers these units too.
+    /// Puts back the units that no call has taken, below those that were pushed during the loan.
+    /// The caller must still call [`LentUnits::put_back`], whose fence covers these units too.
+    ///
+    /// The number of rounds is bounded by the pushes of other threads since the units were lent.
     pub fn put_rest_back(&mut self) {
-        // SAFETY: `self.rest` is null, or the first of a list of units that `lend` borrowed from an
-        // inbox of this record.
-        unsafe { self.inbox.join_all(core::mem::replace(&mut self.rest, ptr::null_mut())) };
+        let (inbox, null) = (self.inbox, ptr::null_mut());
+        while !self.rest.is_null() {
+            // ORDERING: `push_order`. Pairs with `Inbox::take` and `Inbox::lend`.
+            if inbox.head.compare_exchange(null, self.rest, push_order(), Ordering::Relaxed).is_ok() {
+                self.rest = null;
+                return;
+            }
+            // SAFETY: this is one inbox. No thread ever closes it, because `lend` returned `self`.
+            let mut pushed = unsafe { inbox.lend(inbox, inbox) };
+            while pushed.look().is_some() {}
+            if let Some((first, last)) = pushed.seen {
+                // SAFETY: this thread has just borrowed the unit, so it is live (F3).
+                let foreign = unsafe { foreign_of(last) };
+                foreign.linked.write();
+                foreign.link.store(self.rest, Ordering::Relaxed);
+                self.rest = first.as_ptr();
+            }
+        }
     }
 
     /// Puts all units back. Ends with a sequentially consistent fence. The caller must then check
@@ -143,33 +160,5 @@ impl<U: ForeignHeader> Inbox<U> {
     /// The three inboxes belong to one record, and no thread ever closes them.
     pub unsafe fn lend<'i>(&self, aside: &'i Inbox<U>, inbox: &'i Inbox<U>) -> LentUnits<'i, U> {
         LentUnits { rest: self.take_list(), seen: None, inbox, aside }
-    }
-
-    /// Puts the list that starts at `rest` into this inbox. Units that were pushed during the loan
-    /// precede the list.
-    ///
-    /// The number of rounds is bounded by the pushes of other threads since the units were lent.
-    ///
-    /// # Safety
-    /// `rest` is null, or the first unit of a list. The caller borrowed all units of this list with
-    /// [`Inbox::lend`], from an inbox of the same record as `self`.
-    unsafe fn join_all(&self, rest: *mut U) {
-        let mut first = rest;
-        while !first.is_null() {
-            // ORDERING: `push_order`. Pairs with `Inbox::take` and `Inbox::lend`.
-            if self.head.compare_exchange(ptr::null_mut(), first, push_order(), Ordering::Relaxed).is_ok() {
-                return;
-            }
-            let rest = self.take_list();
-            let mut pushed = LentUnits { rest, seen: None, inbox: self, aside: self };
-            while pushed.look().is_some() {}
-            if let Some((top, last)) = pushed.seen {
-                // SAFETY: this thread has just borrowed the unit, so it is live (F3).
-                let foreign = unsafe { foreign_of(last) };
-                foreign.linked.write();
-                foreign.link.store(first, Ordering::Relaxed);
-                first = top.as_ptr();
-            }
-        }
     }
 }
