@@ -212,11 +212,10 @@ impl Superblock {
     /// Closes the superblock if all of its spans are free. Returns the mapping and the number of
     /// dirty spans, or `None` if a span is not free. After the superblock has closed, the caller
     /// must unmap the mapping or reopen the superblock.
-    pub(crate) fn close(&self, all: u64) -> Option<(*mut u8, u32)> {
+    pub(crate) fn close(&self, all: u64) -> Option<(*mut u8, usize)> {
         // ORDERING: `close_order`. Pairs with `Superblock::give` and `Superblock::reopen`.
         self.free.compare_exchange(all, 0, close_order(), Ordering::Relaxed).ok()?;
-        let dirty = self.dirty.load(Ordering::Relaxed);
-        Some((self.base.load(Ordering::Relaxed), dirty.count_ones()))
+        Some((self.base(), self.dirty_spans()))
     }
 
     /// Reopens a superblock that the caller has just closed, with the same dirty spans.
