@@ -113,12 +113,9 @@ impl Slot {
 }
 
 /// Returns the length of the mapping for a block of this size, or `None` if it overflows.
-pub(super) const fn len_for(size: usize) -> Option<usize> {
-    let eighth = match size.checked_ilog2() {
-        Some(log) if log > 3 => 1 << (log - 3),
-        _ => 1,
-    };
-    size.checked_next_multiple_of(if eighth > os::GRAIN { eighth } else { os::GRAIN })
+pub(super) fn len_for(size: usize) -> Option<usize> {
+    let eighth = 1 << size.max(1).ilog2().saturating_sub(3);
+    size.checked_next_multiple_of(os::GRAIN.max(eighth))
 }
 
 /// Allocates a mapping of `len` bytes, aligned to `align`. If `zeroed`, the mapping is always a new

@@ -100,16 +100,15 @@ impl KeptSpans {
         self.uses.add(1) % budget::DECAY == 0
     }
 
-    fn steal(&self) -> Option<NonNull<u8>> {
-        self.places.iter().find_map(SpanPlace::steal)
-    }
-
     /// Takes a span if the owner has not used this order since the last look at the cache. Returns
     /// `None` otherwise, or if there is no span.
     fn steal_unused(&self) -> Option<NonNull<u8>> {
         let uses = self.uses.get();
         let is_unused = self.seen.swap(uses, Ordering::Relaxed) == uses;
-        if is_unused && !weakened!("unused_spans_stay") { self.steal() } else { None }
+        if !is_unused || weakened!("unused_spans_stay") {
+            return None;
+        }
+        self.places.iter().find_map(SpanPlace::steal)
     }
 }
 
@@ -201,7 +200,7 @@ impl SpanCache {
 
     /// Returns an iterator that takes all spans out of the cache. Any thread may call this.
     pub(super) fn steal_all(&self) -> impl Iterator<Item = NonNull<u8>> {
-        self.orders.iter().flat_map(|kept| core::iter::from_fn(|| kept.steal()))
+        self.orders.iter().flat_map(|kept| &kept.places).filter_map(SpanPlace::steal)
     }
 
     /// Visits the cache of one thread. Returns an iterator that takes one span of each order that
