@@ -162,7 +162,7 @@ macro_rules! __impl_allocator_one {
                 layout: $crate::traits::__reexport::Layout,
             ) -> $crate::traits::__reexport::$api::ApiResult {
                 use $crate::traits::__reexport::InherentMethodMissing as _;
-                Self::$plain(self, layout).map_err($crate::traits::__reexport::$api::error)
+                Self::$plain(self, layout).map_err(|_| $crate::traits::__reexport::$api::AllocError)
             })*
 
             #[inline]
@@ -188,7 +188,7 @@ macro_rules! __impl_allocator_one {
                 // SAFETY: the caller upholds the trait's contract, which the inherent method
                 // shares.
                 unsafe { Self::$resizing(self, block, old, new) }
-                    .map_err($crate::traits::__reexport::$api::error)
+                    .map_err(|_| $crate::traits::__reexport::$api::AllocError)
             })*
         }
     };
@@ -295,11 +295,6 @@ pub mod __reexport {
                 pub use $($path)::+::{AllocError, Allocator};
 
                 pub type ApiResult = Result<super::NonNull<[u8]>, AllocError>;
-
-                #[inline]
-                pub const fn error(_: crate::traits::AllocError) -> AllocError {
-                    AllocError
-                }
             }
         };
     }
