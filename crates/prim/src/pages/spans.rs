@@ -9,7 +9,7 @@ use super::bounds::SPAN_MIN;
 use super::order::{ORDERS, Order};
 use super::span::Span;
 use super::span_cache::SpanCache;
-use super::table::TABLES;
+use super::table::{TABLES, Table};
 use super::{budget, mapping, os};
 
 /// The smallest supported page size, in bytes. A moved mapping has at least this alignment.
@@ -153,29 +153,28 @@ impl SpanCache {
 pub(super) fn shed_one() {
     let look = LOOKS.fetch_add(1, Ordering::Relaxed);
     if budget::any_cached() || mapping::any_purged() {
-        let _found = turns(look).any(|turn| match TABLES.get(turn) {
-            Some(table) => table.take_idle(look).is_some_and(purge_span),
-            None => mapping::unmap_idle(look),
-        });
+        search(look, |table| table.take_idle(look), || mapping::unmap_idle(look));
     }
     // SAFETY: each span was in a place, so this thread owns it now (G5).
     unsafe { free_starts(SpanCache::look()) };
 }
 
-/// Returns the numbers of all tables, and [`ORDERS`] for the mappings, in the order of a search.
-/// The number of the look or search, `look`, selects the first of them.
-fn turns(look: usize) -> impl Iterator<Item = usize> {
-    (0..=ORDERS).map(move |turn| look.wrapping_add(turn) % (ORDERS + 1))
+/// Searches all tables and the mappings for cached memory, until a span that `take` takes from a
+/// table is purged, or `unmap` returns `true`. Returns whether this happened. `start` is the number
+/// of the search, which selects the table, or the mappings, where the search starts.
+fn search(start: usize, take: impl Fn(&'static Table) -> Option<Span>, unmap: impl Fn() -> bool) -> bool {
+    let mut turns = (0..=ORDERS).map(|turn| start.wrapping_add(turn) % (ORDERS + 1));
+    turns.any(|turn| match TABLES.get(turn) {
+        Some(table) => take(table).is_some_and(purge_span),
+        // The turn after those of the tables is the one of the mappings.
+        None => unmap(),
+    })
 }
 
 /// Purges a cached span, or unmaps or purges a cached mapping. Returns whether this call made the
 /// cache smaller.
 fn shed() -> bool {
-    // A turn past the last table (`ORDERS`) selects the mappings.
-    turns(HAND.fetch_add(1, Ordering::Relaxed)).any(|turn| match TABLES.get(turn) {
-        Some(table) => table.take_dirty().is_some_and(purge_span),
-        None => mapping::unmap_one(),
-    })
+    search(HAND.fetch_add(1, Ordering::Relaxed), Table::take_dirty, mapping::unmap_one)
 }
 
 /// Purges cached spans and unmaps cached mappings, until the cache has shrunk by this number of
