@@ -68,7 +68,8 @@ pub(super) unsafe fn purge_tail(start: NonNull<u8>, len: usize) {
     unsafe { start.write_bytes(0, len) };
 }
 
-// There is no cache of pages, no clock and no system call that could fail.
+// The functions below do nothing, or return zero: there is no cache of pages, no clock and no system
+// call that could fail.
 
 pub(super) fn purge() {}
 
@@ -84,11 +85,11 @@ pub(super) fn refuse_call(_: usize) -> usize {
     0
 }
 
-pub(super) fn now_ms() -> usize {
+pub(crate) fn now_ms() -> usize {
     0
 }
 
-/// Returns the bytes in use, the cached bytes and the mapped bytes: zeros, because none are counted.
+/// Returns the bytes in use, the cached bytes and the mapped bytes. None are counted.
 pub(super) fn now() -> (usize, usize, usize) {
     (0, 0, 0)
 }

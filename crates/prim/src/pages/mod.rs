@@ -112,6 +112,7 @@ pub use cached_pages::CachedPages;
 pub use cached_pages::NoSpanCache as SpanCache;
 #[cfg(all(ephemera_pages, target_os = "linux"))]
 pub(crate) use os::fence_all_threads;
+pub(crate) use os::now_ms;
 #[cfg(ephemera_pages)]
 pub use span_cache::SpanCache;
 
@@ -187,12 +188,6 @@ pub fn shed(bytes: usize) {
 pub unsafe fn purge_tail(start: NonNull<u8>, len: usize) {
     // SAFETY: the bytes are in a live block, and the caller does not need their content.
     unsafe { spans::purge_tail(start, len) };
-}
-
-/// Returns the time of a monotonic clock in milliseconds. The time wraps, and may lag by a tick of
-/// the system's clock. Where the system's or the global heap serves the blocks, it is always zero.
-pub fn now_ms() -> usize {
-    os::now_ms()
 }
 
 /// Sets the minimum of the bound on the bytes of freed blocks that stay resident, initially

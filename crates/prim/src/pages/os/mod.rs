@@ -14,6 +14,8 @@ mod system;
 #[path = "windows.rs"]
 mod system;
 
+pub(crate) use system::now_ms;
+
 /// The granularity of the lengths and alignments of mappings, in bytes. It is a multiple of every
 /// page size of the supported systems.
 pub(super) const GRAIN: usize = 64 << 10;
@@ -137,11 +139,6 @@ pub(super) fn page_size() -> usize {
         }
         size => size,
     }
-}
-
-/// Returns the time of a monotonic clock in milliseconds, which wraps.
-pub(super) fn now_ms() -> usize {
-    system::now_ms()
 }
 
 /// Runs a full fence on all threads of the process. Returns `false` if the kernel refuses.

@@ -151,7 +151,9 @@ const CLOCK: libc::clockid_t = libc::CLOCK_MONOTONIC_COARSE;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const CLOCK: libc::clockid_t = libc::CLOCK_MONOTONIC;
 
-pub(super) fn now_ms() -> usize {
+/// Returns the time of a monotonic clock in milliseconds. The time wraps, and may lag by a tick of
+/// the system's clock.
+pub(crate) fn now_ms() -> usize {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is valid for writes. If the system refuses, the time stays zero.
     unsafe { libc::clock_gettime(CLOCK, &raw mut time) };

@@ -73,7 +73,9 @@ pub(super) fn page_size() -> usize {
     4 << 10
 }
 
-pub(super) fn now_ms() -> usize {
+/// Returns the time of a monotonic clock in milliseconds. The time wraps, and may lag by a tick of
+/// the system's clock.
+pub(crate) fn now_ms() -> usize {
     // SAFETY: the call has no preconditions.
     unsafe { GetTickCount64() as usize }
 }
