@@ -23,24 +23,20 @@ ordering!(open_order = Release, Relaxed if "open_relaxed");
 
 /// A lock that a thread tries a bounded number of times.
 #[derive(Debug)]
-pub struct Gate {
-    word: AtomicUsize,
-}
+pub struct Gate(AtomicUsize);
 
 /// The right to use the data that a [`Gate`] protects. Dropping the pass opens the gate, even
 /// during a panic. If a pass is forgotten, the gate stays shut, and every caller continues without
 /// a pass.
 #[derive(Debug)]
 #[must_use = "the gate opens again as soon as this is dropped"]
-pub struct Pass<'a> {
-    gate: &'a Gate,
-}
+pub struct Pass<'a>(&'a Gate);
 
 impl Gate {
     crate::const_unless_loom! {
         /// Creates an open gate.
         pub fn new() -> Self {
-            Self { word: AtomicUsize::new(OPEN_WORD) }
+            Self(AtomicUsize::new(OPEN_WORD))
         }
     }
 
@@ -49,14 +45,14 @@ impl Gate {
     pub fn try_enter(&self) -> Option<Pass<'_>> {
         let shut = generation().wrapping_add(1);
         // ORDERING: `enter_order`. Pairs with `Pass::drop`.
-        let enter = |word| self.word.compare_exchange(word, shut, enter_order(), Ordering::Relaxed);
+        let enter = |word| self.0.compare_exchange(word, shut, enter_order(), Ordering::Relaxed);
         let entered = match enter(OPEN_WORD) {
             // The holder was a thread of the parent, and the fork copied everything that the holder
             // wrote.
             Err(left) if left != shut => enter(left),
             entered => entered,
         };
-        entered.is_ok().then(|| Pass { gate: self })
+        entered.is_ok().then(|| Pass(self))
     }
 
     /// Returns whether a thread of this process holds the gate. If the result is `false`, this
@@ -64,7 +60,7 @@ impl Gate {
     #[inline]
     pub fn is_shut(&self) -> bool {
         // ORDERING: Acquire. Pairs with the Release in `Pass::drop`.
-        self.word.load(Ordering::Acquire) == generation().wrapping_add(1)
+        self.0.load(Ordering::Acquire) == generation().wrapping_add(1)
     }
 
     /// Enters the gate. Tries a bounded number of times, with a pause after each failure
@@ -77,7 +73,7 @@ impl Gate {
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
         // ORDERING: `open_order`. Pairs with `Gate::try_enter` and `Gate::is_shut`.
-        self.gate.word.store(OPEN_WORD, open_order());
+        self.0.0.store(OPEN_WORD, open_order());
     }
 }
 
