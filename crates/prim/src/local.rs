@@ -293,9 +293,7 @@ pub fn hold<S: Tenant>() -> Option<Held<S>> {
 }
 
 fn lease<S: Tenant>() -> Option<Lease<'static, S>> {
-    let lease = S::statics().registry.lease_any()?;
-    lease.record().data().enter();
-    Some(lease)
+    S::statics().registry.lease_any().inspect(|lease| lease.record().data().enter())
 }
 
 /// Stores `record` in the thread-local and returns whether that worked.

@@ -35,10 +35,9 @@ pub(super) fn allocate(layout: Layout) -> Option<NonNull<u8>> {
     loop {
         // ORDERING: Acquire. Pairs with the Release in `next_chunk`.
         let chunk = CURRENT.load(Ordering::Acquire);
-        if let Some(chunk) = NonNull::new(chunk) {
-            if let Some(block) = cut(chunk, layout) {
-                return Some(block);
-            }
+        let block = NonNull::new(chunk).and_then(|chunk| cut(chunk, layout));
+        if block.is_some() {
+            return block;
         }
         next_chunk(chunk)?;
     }

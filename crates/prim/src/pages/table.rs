@@ -1,5 +1,5 @@
-//! The superblocks of one span size: a list of directories, which only grows. Takes and frees spans,
-//! and maps and unmaps superblocks.
+//! The superblocks of one span size: a list of directories, which only grows. The methods here take
+//! and free spans, and map and unmap superblocks.
 
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -45,8 +45,8 @@ fn set_bits(mut word: u64) -> impl Iterator<Item = u32> {
 
 impl Directory {
     /// Takes a free span from this directory, or returns `None` if it finds none. In each
-    /// superblock, prefers a clean span if `clean`, and a dirty span otherwise. Also returns whether
-    /// the span may hold old bytes.
+    /// superblock, prefers a clean span if `clean`, and a dirty span otherwise. Also returns
+    /// whether the span may hold old bytes.
     fn take(&'static self, clean: bool) -> Option<(Span, bool)> {
         let mut numbers = set_bits(self.room.load(Ordering::Relaxed));
         numbers.find_map(|number| self.take_of(number, |superblock| superblock.take(clean)))
@@ -173,13 +173,11 @@ impl Home {
         if cached && budget::has_room(0) {
             return;
         }
-        let this = ptr::from_ref(self).cast_mut();
-        let old = table.spare.swap(this, Ordering::Relaxed);
-        if old != this {
-            // SAFETY: the pointer is null or names a superblock's words, which are never freed.
-            if let Some(old) = unsafe { old.as_ref() } {
-                old.unmap_if_empty(table);
-            }
+        let old = table.spare.swap(ptr::from_ref(self).cast_mut(), Ordering::Relaxed);
+        // SAFETY: the pointer is null or names a superblock's words, which are never freed.
+        let old = unsafe { old.as_ref() };
+        if let Some(old) = old.filter(|old| !ptr::eq(*old, self)) {
+            old.unmap_if_empty(table);
         }
     }
 
