@@ -37,9 +37,9 @@ use crate::traits::Allocator;
 pub struct Api04<A>(pub A);
 
 #[cfg(feature = "allocator-api2-04")]
-// SAFETY: every method forwards to the wrapped trait, whose contract is the same: a block stays valid
-// while an equivalent allocator exists, and every such allocator can free and resize the block.
-// Clones of the wrapped type are equivalent.
+// SAFETY: every method forwards to the wrapped trait, whose contract is the same: a block stays
+// valid while an equivalent allocator exists, and every such allocator can free and resize the
+// block. Clones of the wrapped type are equivalent.
 unsafe impl<A: allocator_api2_04::alloc::Allocator> Allocator for Api04<A> {
     crate::__forward_allocator!(|self| self.0, allocator_api2_04::alloc::Allocator);
 }
@@ -79,9 +79,10 @@ mod standard {
     #[repr(transparent)]
     pub struct Std<A>(pub A);
 
-    // SAFETY: every method forwards to the wrapped trait, whose contract is the same but for clones:
-    // a block stays valid while an equivalent allocator exists, and every such allocator can free
-    // and resize the block. `Std` is `Clone` only around types whose clones are equivalent.
+    // SAFETY: every method forwards to the wrapped trait, whose contract is the same but for
+    // clones: a block stays valid while an equivalent allocator exists, and every such allocator
+    // can free and resize the block. `Std` is `Clone` only around types whose clones are
+    // equivalent.
     unsafe impl<A: core::alloc::Allocator> Allocator for Std<A> {
         crate::__forward_allocator!(|self| self.0, core::alloc::Allocator);
     }

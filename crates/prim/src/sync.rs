@@ -28,8 +28,8 @@ use crossbeam_utils::Backoff;
 /// long as a thousand spin hints.
 const TRIES: usize = if cfg!(ephemera_loom) { 2 } else { 21 };
 
-/// Calls `attempt` until it returns a value, at most [`TRIES`] times, and pauses after each failure.
-/// Returns `None` if all tries fail.
+/// Calls `attempt` until it returns a value, at most [`TRIES`] times, and pauses after each
+/// failure. Returns `None` if all tries fail.
 pub(crate) fn try_briefly<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
     #[cfg(not(ephemera_loom))]
     let backoff = Backoff::new();

@@ -68,8 +68,8 @@ pub(super) unsafe fn purge_tail(start: NonNull<u8>, len: usize) {
     unsafe { start.write_bytes(0, len) };
 }
 
-// The functions below do nothing, or return zero: there is no cache of pages, no clock and no system
-// call that could fail.
+// The functions below do nothing, or return zero: there is no cache of pages, no clock and no
+// system call that could fail.
 
 pub(super) fn purge() {}
 

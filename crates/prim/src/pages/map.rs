@@ -89,8 +89,9 @@ pub(super) fn clear(base: NonNull<u8>, order: Order) {
     });
 }
 
-/// Calls `visit` with the numbers of the leaf and of the entry for each piece of a superblock, until
-/// `visit` returns `false` or the map does not cover a piece. Returns whether it visited all pieces.
+/// Calls `visit` with the numbers of the leaf and of the entry for each piece of a superblock,
+/// until `visit` returns `false` or the map does not cover a piece. Returns whether it visited all
+/// pieces.
 fn each(base: NonNull<u8>, order: Order, visit: impl Fn(usize, usize) -> bool) -> bool {
     (0..order.superblock() / PIECE).all(|piece| {
         let place = place_of(base.addr().get() + piece * PIECE);

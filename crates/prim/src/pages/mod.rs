@@ -102,7 +102,8 @@ pub(crate) mod superblock;
 #[cfg(ephemera_pages)]
 mod table;
 
-// In builds without system calls, `fallback` has the functions of these modules that this file calls.
+// In builds without system calls, `fallback` has the functions of these modules that this file
+// calls.
 #[cfg(not(ephemera_pages))]
 use fallback::{self as budget, self as os, self as permanent, self as span_cache, self as spans};
 
