@@ -60,10 +60,9 @@ unsafe impl Allocator for CachedPages {
     }
 
     unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> BlockResult {
-        let whole = |block| NonNull::slice_from_raw_parts(block, new.size());
         let (grown, known) = if old.size() != 0 && spans::has_room(block, new) {
             self.note_growth(old, new);
-            (whole(block), new.size())
+            (NonNull::slice_from_raw_parts(block, new.size()), new.size())
         } else {
             // SAFETY: the caller passes a live block of layout `old`; `new` is not smaller.
             unsafe { self.grow_in_place_or_move(block, old, new, true) }?

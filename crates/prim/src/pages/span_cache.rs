@@ -40,14 +40,12 @@ const PLACES: [usize; 3] = [4, 2, 1];
 const ROOMS: usize = 4;
 
 /// The largest number of bytes that one thread keeps.
-const KEPT_MAX: usize = {
-    let (mut sum, mut at) = (0, 0);
-    while at < PLACES.len() {
-        sum += PLACES[at] * Order::ALL[FIRST + at].span();
-        at += 1;
-    }
-    sum
-};
+const KEPT_MAX: usize = kept_max(0) + kept_max(1) + kept_max(2);
+
+/// Returns the largest number of bytes that one thread keeps in the spans of one order.
+const fn kept_max(index: usize) -> usize {
+    PLACES[index] * Order::ALL[FIRST + index].span()
+}
 
 const _: () = assert!(FIRST + PLACES.len() <= ORDERS, "the orders exist");
 
