@@ -206,7 +206,7 @@ pub enum Held<S: 'static> {
     Leased(Lease<'static, S>),
 }
 
-impl<S> Held<S> {
+impl<S: Tenant> Held<S> {
     /// Returns the record.
     pub fn record(&self) -> &'static Record<S> {
         match self {
@@ -214,9 +214,7 @@ impl<S> Held<S> {
             Self::Leased(lease) => lease.record(),
         }
     }
-}
 
-impl<S: Tenant> Held<S> {
     /// Releases the lease if it is for one operation. A bound record stays bound.
     pub fn release(self) {
         if let Self::Leased(lease) = self {
