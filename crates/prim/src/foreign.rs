@@ -69,7 +69,7 @@ ordering!(book_order = AcqRel, Relaxed if "book_relaxed", Acquire if "book_acqui
 // ORDERING: Release. Pairs with the Acquire in `Inbox::take`, `Inbox::lend` and `Inbox::close`.
 // Publishes: the unit's link.
 ordering!(push_order = Release, Relaxed if "push_relaxed");
-// ORDERING: Acquire. Pairs with the Release in `Inbox::push` and `LentUnits::put_back`.
+// ORDERING: Acquire. Pairs with the Release in `Inbox::push_list` and `LentUnits::put_rest_back`.
 ordering!(take_order = Acquire, Relaxed if "take_relaxed");
 
 // ORDERING: AcqRel. Pairs with `Inbox::give_back_add` and `Inbox::give_back_bits`. By Acquire, this

@@ -63,8 +63,8 @@ impl Gate {
         self.0.load(Ordering::Acquire) == generation().wrapping_add(1)
     }
 
-    /// Enters the gate. Tries a bounded number of times, with a pause after each failure
-    /// ([`try_briefly`]). Returns `None` if all tries fail.
+    /// Enters the gate. Tries a bounded number of times, with a pause after each failure. Together,
+    /// the pauses take about as long as a thousand spin hints. Returns `None` if all tries fail.
     pub fn enter(&self) -> Option<Pass<'_>> {
         try_briefly(|| self.try_enter())
     }

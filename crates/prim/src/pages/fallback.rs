@@ -1,6 +1,6 @@
 //! Implements the allocator trait with the system's heap or, without `std`, with the global heap.
 //! The crate uses this module under Miri and loom, and on targets without the system calls of `os`
-//! or without 64-bit atomics.
+//! or without 64-bit atomics. There, the module also takes the place of other modules of `pages`.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
