@@ -105,6 +105,7 @@ impl<T> ArenaRc<T> {
 /// # Examples
 ///
 /// ```
+/// # #[cfg(feature = "std")] {
 /// use shared_arena::{AllocRc, Arena, ArenaRc, Pool};
 ///
 /// fn number(arena: &impl AllocRc<u64>) -> ArenaRc<u64> {
@@ -112,6 +113,7 @@ impl<T> ArenaRc<T> {
 /// }
 ///
 /// assert_eq!(*number(&Arena::new()), *number(&Pool::new()));
+/// # }
 /// ```
 pub trait AllocRc<T>: Sealed {
     /// Allocates a slot, moves `value` into it, and returns a handle.
