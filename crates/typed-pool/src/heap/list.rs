@@ -9,15 +9,6 @@ use ephemera_prim::claim::Contents;
 use super::UnitHeap;
 use crate::unit::{Unit, UnitPtr, UnitState};
 
-/// Returns the unit that an end or a link of a list points to, or `None` for null.
-///
-/// # Safety
-/// `unit` is null, or on a list of a heap (H6).
-unsafe fn listed(unit: *mut Unit) -> Option<UnitPtr> {
-    // SAFETY: U1: a unit on a list is not freed.
-    unsafe { UnitPtr::from_raw(unit) }
-}
-
 /// A stack of empty units that are on none of the owner's lists.
 #[derive(Debug, Default)]
 pub(super) struct UnlistedUnits(Option<UnitPtr>);
@@ -56,7 +47,7 @@ impl UnitHeap {
     #[inline]
     pub(super) fn pop_empty(&self) -> Option<UnitPtr> {
         // SAFETY: H6: the unit is among the empties.
-        let unit = unsafe { listed(self.empties.get()) }?;
+        let unit = unsafe { UnitPtr::from_raw(self.empties.get()) }?;
         self.empties.set(unit.after().get());
         let left = self.empties_len.get() - 1;
         self.empties_len.set(left);
@@ -69,12 +60,10 @@ impl UnitHeap {
     #[inline]
     pub(super) fn enqueue(&self, unit: UnitPtr, live: usize) {
         unit.set_live(live, live);
-        match unit.state() {
-            UnitState::Full => Self::unlink(unit, &self.full, None),
-            UnitState::Partial => return,
-            _ => self.unlist(unit),
+        if unit.state() != UnitState::Partial {
+            self.unlist(unit);
+            self.queue_last(unit);
         }
-        self.queue_last(unit);
     }
 
     /// Puts a unit at the end of the queue, so that more of its slots are free by the time the unit
@@ -86,7 +75,7 @@ impl UnitHeap {
         unit.before().set(last);
         unit.after().set(ptr::null_mut());
         // SAFETY: H6: the unit is in the queue.
-        match unsafe { listed(last) } {
+        match unsafe { UnitPtr::from_raw(last) } {
             Some(last) => last.after().set(unit.as_ptr()),
             None => self.queue.set(unit.as_ptr()),
         }
@@ -97,15 +86,21 @@ impl UnitHeap {
     #[inline]
     pub(super) fn queue_first(&self, unit: UnitPtr) {
         unit.set_state(UnitState::Partial);
-        let first = self.queue.get();
+        Self::link_first(unit, &self.queue, Some(&self.queue_end));
+    }
+
+    /// Puts a unit at the start of the list with this head pointer and, if the list has one, this
+    /// end pointer.
+    #[inline]
+    fn link_first(unit: UnitPtr, head: &Cell<*mut Unit>, end: Option<&Cell<*mut Unit>>) {
+        let first = head.replace(unit.as_ptr());
         unit.before().set(ptr::null_mut());
         unit.after().set(first);
-        // SAFETY: H6: the unit is in the queue.
-        match unsafe { listed(first) } {
+        // SAFETY: H6: `first` is null, or on this list.
+        match unsafe { UnitPtr::from_raw(first) } {
             Some(first) => first.before().set(unit.as_ptr()),
-            None => self.queue_end.set(unit.as_ptr()),
+            None => _ = end.map(|end| end.set(unit.as_ptr())),
         }
-        self.queue.set(unit.as_ptr());
     }
 
     /// Removes a unit from the list of full units or from the queue, in constant time. Does nothing
@@ -125,12 +120,12 @@ impl UnitHeap {
     fn unlink(unit: UnitPtr, head: &Cell<*mut Unit>, end: Option<&Cell<*mut Unit>>) {
         let (before, after) = (unit.before().get(), unit.after().get());
         // SAFETY: H6: the neighbour is on the same list.
-        match unsafe { listed(before) } {
+        match unsafe { UnitPtr::from_raw(before) } {
             Some(before) => before.after().set(after),
             None => head.set(after),
         }
         // SAFETY: H6: the neighbour is on the same list.
-        match unsafe { listed(after) } {
+        match unsafe { UnitPtr::from_raw(after) } {
             Some(after) => after.before().set(before),
             None => _ = end.map(|end| end.set(before)),
         }
@@ -140,13 +135,7 @@ impl UnitHeap {
     #[inline]
     pub(super) fn push_full(&self, unit: UnitPtr) {
         unit.set_state(UnitState::Full);
-        let first = self.full.replace(unit.as_ptr());
-        unit.before().set(ptr::null_mut());
-        unit.after().set(first);
-        // SAFETY: H6: the unit is on the list of full units.
-        if let Some(first) = unsafe { listed(first) } {
-            first.before().set(unit.as_ptr());
-        }
+        Self::link_first(unit, &self.full, None);
     }
 
     /// Takes the unit that became full last off the list of full units, if there is one, and sets
@@ -154,7 +143,7 @@ impl UnitHeap {
     #[inline]
     pub(super) fn pop_full(&self) -> Option<UnitPtr> {
         // SAFETY: H6: the unit is on the list of full units.
-        let unit = unsafe { listed(self.full.get()) }?;
+        let unit = unsafe { UnitPtr::from_raw(self.full.get()) }?;
         self.unlist(unit);
         unit.set_state(UnitState::Visited);
         Some(unit)
@@ -164,48 +153,23 @@ impl UnitHeap {
     #[inline]
     pub(super) fn first_in_queue(&self) -> Option<UnitPtr> {
         // SAFETY: H6: the unit is in the queue.
-        unsafe { listed(self.queue.get()) }
+        unsafe { UnitPtr::from_raw(self.queue.get()) }
     }
 
-    /// Takes the first unit of the queue that may become the front now, if there is one.
+    /// Takes the first unit of the queue that may become the front now, if there is one. Adopts the
+    /// unit if it is abandoned. Units that another thread has claimed stay in the queue.
     #[inline]
     pub(super) fn pop_queue(&self) -> Option<UnitPtr> {
-        // SAFETY: H6: the unit is in the queue.
-        let first = unsafe { listed(self.queue.get()) }?;
-        if first.is_abandoned() || !self.may_use_slots(first) {
-            return self.pop_adopted();
-        }
-        let after = first.after().get();
-        self.queue.set(after);
-        // SAFETY: H6: `after` is null, or the next unit in the queue.
-        match unsafe { listed(after) } {
-            Some(after) => after.before().set(ptr::null_mut()),
-            None => self.queue_end.set(ptr::null_mut()),
-        }
-        Some(first)
-    }
-
-    /// Continues [`Self::pop_queue`] if the first unit is abandoned, or claimed by another thread.
-    /// Adopts an abandoned unit before it returns that unit.
-    #[cold]
-    #[inline]
-    fn pop_adopted(&self) -> Option<UnitPtr> {
         let mut at = self.queue.get();
         loop {
             // SAFETY: H6: the unit is in the queue.
-            let unit = unsafe { listed(at) }?;
-            if self.may_be_front(unit) {
+            let unit = unsafe { UnitPtr::from_raw(at) }?;
+            if (!unit.is_abandoned() || adopt(unit)) && self.may_use_slots(unit) {
                 Self::unlink(unit, &self.queue, Some(&self.queue_end));
                 return Some(unit);
             }
             at = unit.after().get();
         }
-    }
-
-    /// Returns whether a queued unit may become the front. Adopts the unit if it is abandoned.
-    #[inline]
-    fn may_be_front(&self, unit: UnitPtr) -> bool {
-        (!unit.is_abandoned() || adopt(unit)) && self.may_use_slots(unit)
     }
 
     /// Returns whether this heap may use the slots of a unit that is not the front. If another
@@ -244,6 +208,7 @@ impl UnitHeap {
 /// The word of a complete countdown has all bits set, so only the `home` bits tell which slots were
 /// freed during the countdown. These bits change when the unit becomes the front, so the countdown
 /// must be booked before that.
+#[cold]
 fn adopt(unit: UnitPtr) -> bool {
     let (mut live, mut complete) = (unit.live(), false);
     for group in unit.groups() {
