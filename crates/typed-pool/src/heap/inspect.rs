@@ -3,7 +3,7 @@
 //! A local free calls [`reclassify`] if it lowers an `until` to zero. An *inspection* checks
 //! whether the unit of a freed slot is sparse, and tells the record whether the unit is the front.
 
-use super::supply::{Emptied, keep_or_free, note_new_front};
+use super::supply::{keep_or_free, note_new_front};
 use super::{AllocEnv, PoolEnv};
 use crate::unit::UnitPtr;
 
@@ -24,7 +24,7 @@ pub(super) fn reclassify<E: AllocEnv>(env: E, unit: UnitPtr) {
     heap.note_frees(env);
     let live = unit.live();
     if live == 0 {
-        keep_or_free(env, unit, Emptied::Locally);
+        keep_or_free(env, unit);
     } else {
         heap.enqueue(unit, live);
     }

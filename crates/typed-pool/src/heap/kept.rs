@@ -8,8 +8,8 @@
 use core::cell::Cell;
 
 /// The minimum number of new fronts and inspections between two *looks*. A look is a call to
-/// [`KeptUnits::find_unneeded`] that does not return early. A heap of more than 32 units waits
-/// longer.
+/// [`KeptUnits::find_unneeded`] that computes the number of unneeded units. A heap of more than 32
+/// units waits longer.
 const LOOK_EVERY: u32 = 64;
 
 /// The number of empty units that a heap keeps, and the counts from which the heap learns it. Only
@@ -103,10 +103,13 @@ impl KeptUnits {
         self.lowest.set(self.lowest.get().min(left));
     }
 
-    /// Counts a new front or an inspection.
+    /// Counts a new front or an inspection. Returns whether the heap should call
+    /// [`Self::find_unneeded`] now.
     #[inline]
-    pub(super) fn note_front(&self) {
-        self.fronts.set(self.fronts.get().saturating_add(1));
+    pub(super) fn note_front(&self) -> bool {
+        let fronts = self.fronts.get().saturating_add(1);
+        self.fronts.set(fronts);
+        fronts >= LOOK_EVERY
     }
 
     #[inline]
@@ -135,17 +138,13 @@ impl KeptUnits {
         self.learned.set(0);
     }
 
-    /// Returns whether the heap should call [`Self::find_unneeded`] now.
-    #[inline]
-    pub(super) fn is_look_due(&self) -> bool {
-        self.fronts.get() >= LOOK_EVERY
-    }
-
     /// Computes how many units the load does not need. Does nothing unless the heap has counted at
     /// least 2 × `units` new fronts and inspections since the last look. A load that repeatedly
     /// rises to all units reaches its peak in that time.
     ///
     /// The heap now has `empties` empty units. While units rest, it needs `resting` units in total.
+    #[cold]
+    #[inline(never)]
     pub(super) fn find_unneeded(&self, (units, resting): (usize, usize), empties: usize) {
         if (self.fronts.get() as usize) / 2 < units {
             return;

@@ -34,28 +34,15 @@ pub(super) fn acquire_under<E: PoolEnv>(env: E, limit: Limit, slots: usize) -> R
     Ok(unit)
 }
 
-/// How a unit became empty: by a local free, or when remote frees of its slots were booked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Emptied {
-    Locally,
-    Remotely,
-}
-
 /// Keeps a unit that became empty, or frees it and other surplus units. The unit must not be the
 /// front.
 ///
-/// Also counts the unit if another thread emptied it, it is a whole unit, and the heap may rest. If
-/// other threads empty many units, the units of the heap rest (see `rest`).
-///
 /// The surplus includes units that an earlier call could not free because a walker protected them.
-pub(super) fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr, emptied: Emptied) {
+pub(super) fn keep_or_free<E: PoolEnv>(env: E, unit: UnitPtr) {
     let heap = env.heap();
     heap.owned.write();
     heap.unlist(unit);
     unit.rewind(heap.spec);
-    if emptied == Emptied::Remotely && unit.slots() == heap.spec.slots && env.may_rest() {
-        heap.kept.note_emptied();
-    }
     if heap.empties_len.get() < empties_to_keep(heap) {
         return keep_empty(env, unit);
     }
@@ -168,7 +155,11 @@ pub(crate) fn book<E: PoolEnv>(env: E, group: SlotGroupPtr, given: u64) -> bool 
         if unit.is_abandoned() {
             unit.set_abandoned(false);
         }
-        keep_or_free(env, unit, Emptied::Remotely);
+        // If other threads empty many whole units, the units of the heap rest (see `rest`).
+        if unit.slots() == heap.spec.slots && env.may_rest() {
+            heap.kept.note_emptied();
+        }
+        keep_or_free(env, unit);
         return false;
     }
     group.keep_home(given);
@@ -196,21 +187,13 @@ pub(crate) fn set_resting<E: PoolEnv>(env: E, rests: bool) {
 #[inline]
 pub(super) fn note_new_front<E: PoolEnv>(env: E) {
     let heap = env.heap();
-    heap.kept.note_front();
-    if heap.kept.is_look_due() {
-        find_unneeded(env);
+    if heap.kept.note_front() {
+        let units = (heap.units_len.get(), heap.units_for_rest());
+        heap.kept.find_unneeded(units, heap.empties_len.get());
     }
     if heap.kept.has_surplus() {
         free_unneeded(env);
     }
-}
-
-#[cold]
-#[inline(never)]
-fn find_unneeded<E: PoolEnv>(env: E) {
-    let heap = env.heap();
-    let units = (heap.units_len.get(), heap.units_for_rest());
-    heap.kept.find_unneeded(units, heap.empties_len.get());
 }
 
 /// Frees an empty unit that the load does not need, unless a walker protects it, and lowers the
