@@ -141,18 +141,13 @@ impl UnitSpec {
 
     /// Returns the total size in bytes of the units for `slots` slots: whole units, and a shorter
     /// one for the remaining slots. Returns `None` if the sum exceeds `isize::MAX`.
-    pub(crate) const fn bytes(self, slots: usize) -> Option<usize> {
-        let Some(bytes) = (slots / self.slots).checked_mul(self.layout(self.slots).size()) else {
-            return None;
-        };
+    pub(crate) fn bytes(self, slots: usize) -> Option<usize> {
+        let whole = (slots / self.slots).checked_mul(self.layout(self.slots).size())?;
         let rest = match slots % self.slots {
             0 => 0,
             rest => self.layout(rest).size(),
         };
-        match bytes.checked_add(rest) {
-            Some(bytes) if bytes <= isize::MAX as usize => Some(bytes),
-            _ => None,
-        }
+        whole.checked_add(rest).filter(|&bytes| bytes <= isize::MAX as usize)
     }
 
     /// Returns the offset in bytes of the end of the last slot in a unit of `slots` slots.

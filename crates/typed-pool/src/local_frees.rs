@@ -67,18 +67,19 @@ pub(crate) unsafe fn link_of(slot: *mut u8) -> *mut u8 {
     unsafe { slot.cast::<*mut u8>().read() }
 }
 
-/// Returns the slots of the free list that starts at `first`.
+/// Returns the slots of the free list that starts at `first`. Reads the link of a slot before it
+/// returns the slot.
 ///
 /// # Safety
-/// `first` is null or a linked free slot. The calling thread owns the list, and does not change it
-/// while the iterator is used.
+/// `first` is null or a linked free slot. The calling thread owns the list. While the iterator is
+/// used, only the links of slots that it has already returned change.
 #[inline]
-pub(crate) unsafe fn linked(first: *mut u8) -> impl Iterator<Item = *mut u8> {
+pub(crate) unsafe fn linked(first: *mut u8) -> impl Iterator<Item = NonNull<u8>> {
     let mut at = first;
     core::iter::from_fn(move || {
-        let slot = (!at.is_null()).then_some(at)?;
+        let slot = NonNull::new(at)?;
         // SAFETY: the slot is linked, and the caller of `linked` owns the list.
-        at = unsafe { link_of(slot) };
+        at = unsafe { link_of(slot.as_ptr()) };
         Some(slot)
     })
 }

@@ -18,9 +18,9 @@ use ephemera_prim::raw;
 use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 
 use crate::geometry::{UnitSpec, inverse_of};
-use crate::local_frees::{LocalFrees, Reach};
+use crate::local_frees::LocalFrees;
 pub(crate) use crate::unit_header::Unit;
-use crate::unit_header::{SlotGroups, UnitRemote};
+use crate::unit_header::{SlotGroup, SlotGroups, UnitRemote};
 
 /// The bit of a unit's owner word that marks an abandoned unit. Even the heap's owner then frees
 /// the unit's slots through the foreign word, because a countdown counts only the frees through
@@ -150,12 +150,13 @@ impl UnitPtr {
                 slots: slots as u32,
                 claim: ContentsClaim::new(),
                 prev: OwnerPtr::null(),
-                groups: SlotGroups::new(
-                    spec.first(slots),
-                    spec.groups(slots),
-                    spec.stride,
-                    inverse_of(spec.stride),
-                ),
+                groups: SlotGroups {
+                    first: spec.first(slots) as u32,
+                    groups: spec.groups(slots) as u32,
+                    stride: spec.stride as u32,
+                    inverse: inverse_of(spec.stride),
+                    group: SlotGroup::new(),
+                },
             },
         };
         // SAFETY: the caller has exclusive access to the memory, which is aligned to a unit and has
@@ -165,20 +166,6 @@ impl UnitPtr {
         this.make_groups();
         this.rewind(spec);
         this
-    }
-
-    /// Pushes a freed slot to the unit's free list and counts the free. The unit must not be the
-    /// front. Returns the new value of `until`.
-    ///
-    /// # Safety
-    /// The contract of [`LocalFrees::push`] holds for the unit's words, and the calling thread owns
-    /// the unit.
-    #[inline]
-    pub(crate) unsafe fn push(self, block: NonNull<u8>, (size, reach): (usize, Reach)) -> usize {
-        // SAFETY: this function has the same contract.
-        unsafe { self.local().push(block, size, reach) };
-        self.claim().touch();
-        self.local().count()
     }
 
     /// Returns the pointer that [`UnitList`](ephemera_prim::unit_list::UnitList) takes.
@@ -293,13 +280,6 @@ impl UnitPtr {
         (self.further().get() == further).then_some(further + until)
     }
 
-    /// Links all free slots before the cursor into one list, and returns its head or null. The
-    /// caller makes the unit the front.
-    pub(crate) fn take_free(self, spec: UnitSpec) -> *mut u8 {
-        let free = self.free().replace(ptr::null_mut());
-        if weakened!("home_stays") { free } else { self.link_home(spec, free) }
-    }
-
     /// Returns a pointer to the byte at `offset` in the unit. The pointer may access the whole
     /// unit.
     #[inline]
@@ -312,14 +292,12 @@ impl UnitPtr {
         self.free().set(ptr::null_mut());
         self.forget_home();
         self.claim().renew();
-        let first = spec.first(self.slots());
-        self.cursor().set(self.at(first));
+        let (start, len) = self.slot_bytes(spec);
+        self.cursor().set(start.as_ptr());
         self.set_live(0, 0);
         self.set_state(UnitState::Empty);
-        // SAFETY: the address is inside the unit, so it is not null.
-        let place = unsafe { NonNull::new_unchecked(self.at(first)) };
         // SAFETY: the slots follow the header, and none of them is live.
-        unsafe { poison(place, self.slots() * spec.stride) };
+        unsafe { poison(start, len) };
     }
 
     /// Ends the unit and returns its memory, which the caller frees. Nothing may use the unit after

@@ -50,17 +50,14 @@ pub(crate) struct UnitRemote {
     pub(crate) groups: SlotGroups,
 }
 
-/// The size in bytes of a header with at most one group.
-const HEADER_OF_ONE: usize = size_of::<Unit>();
-
-/// Returns the size in bytes of a header with `groups` groups.
+/// Returns the size in bytes of a header with `groups` groups. A [`Unit`] has room for one group.
 pub(crate) const fn header(groups: usize) -> usize {
-    let bytes = offset_of!(Unit, remote.groups) + SlotGroups::bytes(groups);
-    if bytes < HEADER_OF_ONE { HEADER_OF_ONE } else { bytes }
+    let bytes = offset_of!(Unit, remote.groups.group) + groups * size_of::<SlotGroup>();
+    if bytes < size_of::<Unit>() { size_of::<Unit>() } else { bytes }
 }
 
 #[cfg(not(ephemera_loom))]
-const _: () = assert!(HEADER_OF_ONE == 128, "a header is two cache lines");
+const _: () = assert!(size_of::<Unit>() == 128, "a header is two cache lines");
 
 /// The words of a group of up to 63 slots: the foreign word with its link in the inbox, and the
 /// owner's word `home`. They are adjacent because the owner writes `home` right after it takes the
@@ -98,24 +95,4 @@ pub(crate) struct SlotGroups {
     /// The factor that replaces a division by `stride`.
     pub(crate) inverse: u32,
     pub(crate) group: SlotGroup,
-}
-
-impl SlotGroups {
-    /// Creates the groups of a unit whose first slot is at offset `first`. `inverse` is the factor
-    /// that replaces a division by `stride`.
-    pub(crate) fn new(first: usize, groups: usize, stride: usize, inverse: u32) -> Self {
-        Self {
-            first: first as u32,
-            groups: groups as u32,
-            stride: stride as u32,
-            inverse,
-            group: SlotGroup::new(),
-        }
-    }
-
-    /// Returns the number of bytes from the start of this struct to the end of the last of `groups`
-    /// groups.
-    pub(crate) const fn bytes(groups: usize) -> usize {
-        offset_of!(Self, group) + groups * size_of::<SlotGroup>()
-    }
 }

@@ -121,7 +121,7 @@ impl UnitHeap {
             Some(_) if weakened!("slots_aside_are_lost") => {}
             // SAFETY: H1: the caller owns the heap. H3: the last linked slot is free, and links to
             // nothing.
-            Some(last) => unsafe { write_link(last, aside) },
+            Some(last) => unsafe { write_link(last.as_ptr(), aside) },
             None => self.local.free.set(aside),
         }
         self.cursor.set(unit.cursor().get());

@@ -206,7 +206,7 @@ impl UnitHeap {
         let is_hosting = self.is_hosting() && !weakened!("guests_count_as_live");
         let first = if is_hosting { self.local.free.get() } else { ptr::null_mut() };
         // SAFETY: H1: the caller owns the heap. H3: linked slots are free.
-        unsafe { linked(first) }.find_map(|slot| NonNull::new(slot).filter(|&slot| !self.is_in_front(slot)))
+        unsafe { linked(first) }.find(|&slot| !self.is_in_front(slot))
     }
 
     /// Returns the number of guests, 0 or 1. Only the owner may call this.
@@ -242,10 +242,8 @@ impl UnitHeap {
         if weakened!("slots_behind_are_lost") {
             all = ptr::null_mut();
         }
-        let mut at = self.local.free.get();
-        while let Some(slot) = NonNull::new(at) {
-            // SAFETY: H3: linked slots are free, and the caller owns the heap.
-            at = unsafe { link_of(slot.as_ptr()) };
+        // SAFETY: H1: the caller owns the heap. H3: linked slots are free.
+        for slot in unsafe { linked(self.local.free.get()) } {
             if self.is_in_front(slot) {
                 // SAFETY: H1: the caller owns the heap. H3: the slot is free, and was just taken
                 // off the list.
@@ -265,7 +263,9 @@ impl UnitHeap {
         let unit = unsafe { UnitPtr::new(header) };
         // SAFETY: H1: the caller owns the unit. H3: the guest is free and is on no list any more.
         // The pointers in a free list may access their whole slots.
-        let until = unsafe { unit.push(guest, (LINK, Reach::Slot)) };
+        unsafe { unit.local().push(guest, LINK, Reach::Slot) };
+        unit.claim().touch();
+        let until = unit.local().count();
         env.sub_live(1);
         let live = unit.live();
         if until == 0 && live != 0 {
