@@ -37,25 +37,11 @@ typed_box!(= Global);
 #[cfg(not(feature = "alloc"))]
 typed_box!();
 
-/// Guards a slot whose value is not stored yet, was moved out, or is being dropped. Dropping the
-/// guard frees the slot.
+/// Guards a slot whose value is not stored yet, or is being dropped. Dropping the guard frees the
+/// slot.
 struct TypedSlotGuard<'p, T, A: Allocator> {
     slot: NonNull<T>,
     pool: &'p TypedPool<T, A>,
-}
-
-impl<'p, T, A: Allocator> TypedSlotGuard<'p, T, A> {
-    #[inline]
-    fn new(pool: &'p TypedPool<T, A>, slot: NonNull<T>) -> Self {
-        Self { slot, pool }
-    }
-
-    #[inline]
-    fn keep(self) -> NonNull<T> {
-        let slot = self.slot;
-        mem::forget(self);
-        slot
-    }
 }
 
 impl<T, A: Allocator> Drop for TypedSlotGuard<'_, T, A> {
@@ -68,15 +54,6 @@ impl<T, A: Allocator> Drop for TypedSlotGuard<'_, T, A> {
 }
 
 impl<'p, T, A: Allocator> TypedBox<'p, T, A> {
-    /// Creates the handle of the value in `slot`.
-    ///
-    /// # Safety
-    /// `slot` is a live slot of `pool` with a value in it, and nothing else uses it.
-    #[inline]
-    unsafe fn new(pool: &'p TypedPool<T, A>, slot: NonNull<T>) -> Self {
-        Self { slot, pool, marker: PhantomData }
-    }
-
     /// Consumes the handle, frees its slot, and returns the value.
     #[inline]
     #[must_use]
@@ -85,7 +62,8 @@ impl<'p, T, A: Allocator> TypedBox<'p, T, A> {
         // SAFETY: the handle owned the value, and nothing reads or drops the copy in the slot
         // again.
         let value = unsafe { slot.read() };
-        drop(TypedSlotGuard::new(pool, slot));
+        // SAFETY: the handle owned the slot of this pool, which is not used again.
+        unsafe { pool.deallocate(slot) };
         value
     }
 
@@ -122,7 +100,7 @@ impl<T, A: Allocator> Drop for TypedBox<'_, T, A> {
     fn drop(&mut self) {
         // `_guard` frees the slot after the value's destructor, even if the destructor panics. The
         // destructor may use the pool.
-        let _guard = TypedSlotGuard::new(self.pool, self.slot);
+        let _guard = TypedSlotGuard { slot: self.slot, pool: self.pool };
         // SAFETY: the handle owns its value, which is dropped only here.
         unsafe { self.slot.drop_in_place() };
     }
@@ -187,9 +165,10 @@ impl<T, A: Allocator> TypedPool<T, A> {
 
     #[inline]
     fn fill_with(&self, slot: NonNull<T>, init: impl FnOnce() -> T) -> TypedBox<'_, T, A> {
-        let guard = TypedSlotGuard::new(self, slot);
+        let guard = TypedSlotGuard { slot, pool: self };
         let value = init();
-        self.fill(guard.keep(), value)
+        mem::forget(guard);
+        self.fill(slot, value)
     }
 
     #[inline]
@@ -197,7 +176,7 @@ impl<T, A: Allocator> TypedPool<T, A> {
         // SAFETY: the slot is for a `T`, and nothing else uses it.
         unsafe { slot.write(value) };
         // SAFETY: the slot of this pool has a value, and only this handle uses it.
-        unsafe { TypedBox::new(self, slot) }
+        unsafe { self.from_raw(slot) }
     }
 
     /// Creates a handle from a slot that [`TypedBox::into_raw`] returned.
@@ -206,8 +185,7 @@ impl<T, A: Allocator> TypedPool<T, A> {
     /// `slot` is a live slot of this pool with a value in it, and nothing else uses it.
     #[inline]
     pub unsafe fn from_raw(&self, slot: NonNull<T>) -> TypedBox<'_, T, A> {
-        // SAFETY: this function has the same contract.
-        unsafe { TypedBox::new(self, slot) }
+        TypedBox { slot, pool: self, marker: PhantomData }
     }
 }
 

@@ -20,7 +20,7 @@ use allocator_api2::alloc::{AllocError, Allocator};
 use ephemera_prim::account::{Account, Limit, LocalAccount};
 use ephemera_prim::large;
 
-use crate::geometry::{UnitSpec, unit_of};
+use crate::geometry::UnitSpec;
 use crate::heap::{self, ChunkLen, UnitHeap};
 use crate::local_frees::Reach;
 use crate::stats::Stats;
@@ -143,7 +143,6 @@ impl<T, A: Allocator> TypedPool<T, A> {
     const LAYOUT: Layout = Layout::new::<T>();
     /// The layout of the pool's units, or `None` for values without units.
     pub(crate) const SPEC: Option<UnitSpec> = UnitSpec::of_one_thread(Self::LAYOUT);
-    const UNIT: usize = unit_of_pooled(Self::LAYOUT);
 
     /// Creates a pool over `backing`. It holds no memory until its first value.
     #[must_use]
@@ -186,12 +185,12 @@ impl<T, A: Allocator> TypedPool<T, A> {
     /// handle of this pool, from [`TypedBox::into_raw`]. It has not been freed since.
     #[inline]
     pub unsafe fn deallocate(&self, slot: NonNull<T>) {
-        if Self::SPEC.is_none() {
+        let Some(spec) = Self::SPEC else {
             // SAFETY: the caller frees a live slot, and values of this type have no units.
             return unsafe { self.deallocate_loose(slot) };
-        }
+        };
         // SAFETY: the caller frees a live slot of this pool, whose slots all have one type.
-        unsafe { heap::give(self, slot.cast(), Self::UNIT, size_of::<T>(), Reach::Slot) };
+        unsafe { heap::give(self, slot.cast(), spec.unit, size_of::<T>(), Reach::Slot) };
     }
 
     #[cold]
@@ -255,11 +254,6 @@ impl<T, A: Allocator> TypedPool<T, A> {
     pub fn trim(&self) {
         heap::trim(self);
     }
-}
-
-/// Returns the alignment of the units of a type, or 1 for types without units.
-const fn unit_of_pooled(layout: Layout) -> usize {
-    if crate::geometry::is_pooled(layout) { unit_of(layout) } else { 1 }
 }
 
 #[cfg(feature = "alloc")]

@@ -41,22 +41,7 @@ impl ScopeHandle {
     /// # Aborts
     /// A poll calls `handle_alloc_error` if there is no memory for the scope's heaps.
     pub fn run_async<F: Future>(&self, future: F) -> InScope<F> {
-        InScope::new(self.clone(), future)
-    }
-}
-
-impl<F> InScope<F> {
-    fn new(scope: ScopeHandle, future: F) -> Self {
-        Self { scope, future: Some(future) }
-    }
-
-    /// Returns the scope and the inner future, which does not move.
-    fn parts(self: Pin<&mut Self>) -> (&ScopeHandle, Pin<&mut Option<F>>) {
-        // SAFETY: this function and its callers do not move the inner future out of the value.
-        let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: the inner future is pinned because this value is pinned. `InScope` only polls it
-        // and drops it in place, and is `Unpin` only if the inner future is.
-        (&this.scope, unsafe { Pin::new_unchecked(&mut this.future) })
+        InScope { scope: self.clone(), future: Some(future) }
     }
 }
 
@@ -69,7 +54,11 @@ impl<F: Future> Future for InScope<F> {
     /// # Aborts
     /// Calls `handle_alloc_error` if there is no memory for the scope's heaps.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let (scope, mut slot) = self.parts();
+        // SAFETY: this function does not move the inner future out of the value.
+        let Self { scope, future } = unsafe { self.get_unchecked_mut() };
+        // SAFETY: the inner future is pinned because this value is pinned. `InScope` only polls it
+        // and drops it in place, and is `Unpin` only if the inner future is.
+        let mut slot = unsafe { Pin::new_unchecked(future) };
         let _entered = scope.heaps.enter();
         let Some(future) = slot.as_mut().as_pin_mut() else {
             panic!("a future of a scope was polled after it had returned `Ready`");

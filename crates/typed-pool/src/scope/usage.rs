@@ -117,12 +117,6 @@ pub struct OverLimit {
     pub bytes_peak: usize,
 }
 
-impl OverLimit {
-    fn of(name: &'static str, ledger: &Ledger) -> Self {
-        Self { name, limit: ledger.limit(), bytes_peak: ledger.peak() }
-    }
-}
-
 impl fmt::Display for OverLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, limit, bytes_peak } = self;
@@ -160,7 +154,8 @@ impl ScopeHandle {
     }
 
     pub(super) fn over_limit(&self) -> OverLimit {
-        OverLimit::of(self.name, self.heaps.ledger())
+        let ledger = self.heaps.ledger();
+        OverLimit { name: self.name, limit: ledger.limit(), bytes_peak: ledger.peak() }
     }
 }
 
