@@ -20,9 +20,6 @@ const SMALL: usize = 24;
 /// The largest size, and the largest alignment, of a layout with a small class, in bytes.
 pub(crate) const CLASS_MAX: usize = 1_024;
 
-/// The largest size of a layout with a medium class, in bytes.
-pub(crate) const MEDIUM_MAX: usize = STRIDE_MAX;
-
 /// The largest of the strides that are consecutive multiples of 8, in bytes.
 const FINE_MAX: usize = 64;
 

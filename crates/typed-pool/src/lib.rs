@@ -203,8 +203,7 @@ pub mod __private {
     pub use ephemera_prim::impl_allocator;
 
     pub use crate::alloc::{
-        allocate, allocate_zeroed, class_of, deallocate, give_to_own_unit, grow, or_null, reallocate, shrink,
-        stride_of_slot, take_from_front,
+        ThisFamily, class_of, give_to_own_unit, or_null, stride_of_slot, take_from_front,
     };
     pub use crate::boxed::typed;
     pub use crate::threads::{Family, FamilyCell, ThisCell};

@@ -70,6 +70,12 @@ macro_rules! __allocator_of_family {
         $vis struct $name;
 
         impl $name {
+            #[inline]
+            fn __this() -> $crate::__private::ThisFamily {
+                // SAFETY: the thread-local and the family both belong to this allocator.
+                unsafe { $crate::__private::ThisFamily::new(Self::__cell(), Self::__family()) }
+            }
+
             /// Allocates an uninitialised block of exactly `layout.size()` bytes.
             ///
             /// For size zero, returns an aligned dangling address.
@@ -82,8 +88,7 @@ macro_rules! __allocator_of_family {
                 &self,
                 layout: $crate::__private::Layout,
             ) -> $crate::__private::core::result::Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
-                // SAFETY: the thread-local and the family both belong to this allocator.
-                unsafe { $crate::__private::allocate(Self::__cell(), Self::__family(), layout) }
+                Self::__this().allocate(layout)
             }
 
             /// Allocates a block of exactly `layout.size()` zeroed bytes.
@@ -96,8 +101,7 @@ macro_rules! __allocator_of_family {
                 &self,
                 layout: $crate::__private::Layout,
             ) -> $crate::__private::core::result::Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
-                // SAFETY: the thread-local and the family both belong to this allocator.
-                unsafe { $crate::__private::allocate_zeroed(Self::__cell(), Self::__family(), layout) }
+                Self::__this().allocate_zeroed(layout)
             }
 
             /// Frees a block, on any thread.
@@ -110,9 +114,9 @@ macro_rules! __allocator_of_family {
                 block: $crate::__private::NonNull<u8>,
                 layout: $crate::__private::Layout,
             ) {
-                // SAFETY: the cell and the family belong to this allocator. The caller passes a
-                // live block of this allocator and a layout that fits it.
-                unsafe { $crate::__private::deallocate(Self::__cell(), Self::__family(), block, layout) }
+                // SAFETY: the caller passes a live block of this allocator and a layout that fits
+                // it.
+                unsafe { Self::__this().deallocate(block, layout) }
             }
 
             /// Grows a block, in place if both layouts have the same size class. If neither layout
@@ -133,9 +137,9 @@ macro_rules! __allocator_of_family {
                 old: $crate::__private::Layout,
                 new: $crate::__private::Layout,
             ) -> $crate::__private::core::result::Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
-                // SAFETY: the caller passes a live block of this allocator, to which the cell and
-                // the family belong. `old` fits the block, and the new size is not smaller.
-                unsafe { $crate::__private::grow(Self::__cell(), Self::__family(), block, old, new, false) }
+                // SAFETY: the caller passes a live block of this allocator. `old` fits the block,
+                // and the new size is not smaller.
+                unsafe { Self::__this().grow(block, old, new, false) }
             }
 
             /// Grows a block like `grow`, and sets the bytes from `old.size()` to `new.size()` to
@@ -155,9 +159,9 @@ macro_rules! __allocator_of_family {
                 old: $crate::__private::Layout,
                 new: $crate::__private::Layout,
             ) -> $crate::__private::core::result::Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
-                // SAFETY: the caller passes a live block of this allocator, to which the cell and
-                // the family belong. `old` fits the block, and the new size is not smaller.
-                unsafe { $crate::__private::grow(Self::__cell(), Self::__family(), block, old, new, true) }
+                // SAFETY: the caller passes a live block of this allocator. `old` fits the block,
+                // and the new size is not smaller.
+                unsafe { Self::__this().grow(block, old, new, true) }
             }
 
             /// Shrinks a block, in place if both layouts have the same size class. If neither
@@ -182,9 +186,9 @@ macro_rules! __allocator_of_family {
                 old: $crate::__private::Layout,
                 new: $crate::__private::Layout,
             ) -> $crate::__private::core::result::Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
-                // SAFETY: the caller passes a live block of this allocator, to which the cell and
-                // the family belong. `old` fits the block, and the new size is not larger.
-                unsafe { $crate::__private::shrink(Self::__cell(), Self::__family(), block, old, new) }
+                // SAFETY: the caller passes a live block of this allocator. `old` fits the block,
+                // and the new size is not larger.
+                unsafe { Self::__this().shrink(block, old, new) }
             }
         }
 
@@ -221,10 +225,8 @@ macro_rules! __allocator_of_family {
             ) -> *mut u8 {
                 // SAFETY: a live block is not at address null.
                 let block = unsafe { $crate::__private::NonNull::new_unchecked(block) };
-                let (cell, family) = (Self::__cell(), Self::__family());
-                // SAFETY: the cell and the family are those of this allocator. The caller ensures
-                // the contract of `GlobalAlloc::realloc`.
-                unsafe { $crate::__private::reallocate(cell, family, block, layout, new_size) }
+                // SAFETY: the caller ensures the contract of `GlobalAlloc::realloc`.
+                unsafe { Self::__this().reallocate(block, layout, new_size) }
             }
         }
 

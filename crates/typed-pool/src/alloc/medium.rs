@@ -7,9 +7,7 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use allocator_api2::alloc::AllocError;
-
-use super::slots::allocate_in;
+use super::slots::{MaybeBlock, allocate_in};
 use crate::class;
 use crate::heap;
 use crate::local_frees::Reach;
@@ -22,11 +20,7 @@ use crate::threads::{self, Family, Heaps};
 /// that family points.
 #[cold]
 #[inline(never)]
-pub(super) unsafe fn allocate(
-    heaps: Heaps<'static>,
-    family: &'static Family,
-    layout: Layout,
-) -> Result<NonNull<u8>, AllocError> {
+pub(super) unsafe fn allocate(heaps: Heaps<'static>, family: &'static Family, layout: Layout) -> MaybeBlock {
     let Some(class) = class::medium(layout) else {
         // SAFETY: the caller passes the thread's heaps of the family.
         return unsafe { threads::allocate_block(heaps, family, layout, false) };
@@ -45,7 +39,7 @@ pub(super) unsafe fn allocate_zeroed(
     heaps: Heaps<'static>,
     family: &'static Family,
     layout: Layout,
-) -> Result<NonNull<u8>, AllocError> {
+) -> MaybeBlock {
     let Some(class) = class::medium(layout) else {
         return threads::allocate_large(family, layout, true);
     };

@@ -1,16 +1,14 @@
 //! `PooledAllocator` and the allocators of `pooled_allocator!`: free lists by size class on each
 //! thread, for any container.
 
-mod global;
 mod macros;
 mod medium;
 mod resize;
 mod route;
 mod slots;
 
-pub use global::{or_null, reallocate};
-pub use resize::{grow, shrink};
-pub use route::{allocate, allocate_zeroed, deallocate};
+pub use resize::or_null;
+pub use route::ThisFamily;
 pub use slots::{class_of, give_to_own_unit, stride_of_slot, take_from_front};
 
 impl PooledAllocator {

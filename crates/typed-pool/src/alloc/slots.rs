@@ -13,6 +13,10 @@ use crate::local_frees::LINK;
 use crate::threads::{self, Family, Heaps, ThisCell};
 use crate::unit::{Unit, UnitPtr};
 
+/// A block, or an error if the allocator refuses the request. Unlike in a `BlockResult`, the pointer
+/// has no length.
+pub(super) type MaybeBlock = Result<NonNull<u8>, AllocError>;
+
 pub(super) fn block_of(slot: NonNull<u8>, layout: Layout) -> NonNull<[u8]> {
     NonNull::slice_from_raw_parts(slot, layout.size())
 }
@@ -28,7 +32,7 @@ pub(super) unsafe fn allocate_in(
     family: &'static Family,
     layout: Layout,
     class: usize,
-) -> Result<NonNull<u8>, AllocError> {
+) -> MaybeBlock {
     // SAFETY: T2: the thread may use these heaps. An allocator's family has a heap for every class.
     let owner = unsafe { heaps.owner(class) };
     match owner.heap().take(layout.size()) {
