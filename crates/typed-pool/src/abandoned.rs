@@ -1,5 +1,8 @@
 //! Counts the pools that were dropped with live slots.
 
+// Loom's atomics cannot be created in a static, and no model depends on these counts.
+#[cfg(ephemera_loom)]
+use core::sync::atomic::{AtomicUsize, Ordering};
 #[cfg(not(ephemera_loom))]
 use ephemera_prim::sync::{AtomicUsize, Ordering};
 
@@ -17,19 +20,15 @@ pub struct Abandoned {
     pub bytes: usize,
 }
 
-#[cfg(not(ephemera_loom))]
 static TOTAL: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
 /// Counts a pool that is dropped with `slots` live slots and leaves `bytes` bytes that are never
-/// freed. Does nothing in models.
+/// freed.
 #[cold]
 pub(crate) fn add(slots: usize, bytes: usize) {
-    #[cfg(not(ephemera_loom))]
     for (total, more) in TOTAL.iter().zip([1, slots, bytes]) {
         total.fetch_add(more, Ordering::Relaxed);
     }
-    #[cfg(ephemera_loom)]
-    let _ = (slots, bytes);
 }
 
 /// Panics with the message `words`, or prints it to standard error if a panic might end the
@@ -83,11 +82,6 @@ fn thread_may_be_ending() -> bool {
 /// ```
 #[must_use]
 pub fn abandoned() -> Abandoned {
-    #[cfg(not(ephemera_loom))]
-    {
-        let [pools, slots, bytes] = [0, 1, 2].map(|word: usize| TOTAL[word].load(Ordering::Relaxed));
-        Abandoned { pools, slots, bytes }
-    }
-    #[cfg(ephemera_loom)]
-    Abandoned::default()
+    let [pools, slots, bytes] = TOTAL.each_ref().map(|total| total.load(Ordering::Relaxed));
+    Abandoned { pools, slots, bytes }
 }

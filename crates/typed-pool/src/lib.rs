@@ -205,6 +205,6 @@ pub mod __private {
     pub use crate::alloc::{
         ThisFamily, class_of, give_to_own_unit, or_null, stride_of_slot, take_from_front,
     };
-    pub use crate::boxed::typed;
+    pub use crate::boxed::{erase_typed, give_typed};
     pub use crate::threads::{Family, FamilyCell, ThisCell};
 }

@@ -35,15 +35,33 @@ impl LocalFrees {
         }
     }
 
-    /// Pushes a freed block's slot to the list. `size` and `reach` are those of [`link`].
+    /// Pushes a freed block's slot to the list.
+    ///
+    /// Under the aliasing rules, the freed pointer may be the only one that can access the block.
+    /// If the block is large enough, this function therefore writes the link through that pointer.
+    /// If that pointer can also access the whole slot, the list gets it. Otherwise the list gets a
+    /// pointer from the exposed address, which compiles to no instruction.
     ///
     /// # Safety
-    /// The contract of [`link`] holds. `self` is the list of the slot's unit, or that of the heap
-    /// if the unit is the front or the slot becomes a guest.
+    /// The freed block is in a slot of a unit that the caller owns. The slot is on no list, and
+    /// nothing else uses it. `self` is the list of the slot's unit, or that of the heap if the unit
+    /// is the front or the slot becomes a guest.
     #[inline]
-    pub(crate) unsafe fn push(&self, block: NonNull<u8>, size: usize, reach: Reach) {
-        // SAFETY: the caller ensures the contract of `link`.
-        self.free.set(unsafe { link(block, size, reach, self.free.get()) });
+    pub(crate) unsafe fn push(&self, freed: Freed) {
+        let block = freed.block.as_ptr();
+        let own = if freed.size >= LINK && freed.reach == Reach::Slot {
+            block
+        } else {
+            // SAFETY: the unit was exposed when it was created, and a unit with a live slot is not
+            // freed (H4).
+            unsafe { raw::with_exposed(block.addr()) }
+        };
+        let through = if freed.size >= LINK { block } else { own };
+        // SAFETY: the slot is free and the caller owns its unit (H1). The pointer to a block that
+        // is at least as long as a link may write a link. For a shorter block, the exposed pointer
+        // may.
+        unsafe { write_link(through, self.free.get()) };
+        self.free.set(own);
     }
 
     /// Counts the local free of a slot. A thread that may purge the unit and sees this count also
@@ -104,29 +122,12 @@ pub(crate) enum Reach {
     Block,
 }
 
-/// Makes `block` a free slot that links to `next`, and returns a pointer with access to the whole
-/// slot.
-///
-/// Under the aliasing rules, the caller's pointer may be the only one that can access the block. If
-/// the block is large enough, this function therefore writes the link through that pointer. If that
-/// pointer can also access the whole slot, the function returns it. Otherwise the function makes a
-/// pointer from the exposed address, which compiles to no instruction.
-///
-/// # Safety
-/// `block` is a slot for a value of `size` bytes, in a unit that the caller owns. The slot is on no
-/// list, and nothing else uses it. `reach` describes the pointer `block`.
-#[inline]
-pub(crate) unsafe fn link(block: NonNull<u8>, size: usize, reach: Reach, next: *mut u8) -> *mut u8 {
-    let own = if size >= LINK && reach == Reach::Slot {
-        block.as_ptr()
-    } else {
-        // SAFETY: the unit was exposed when it was created, and a unit with a live slot is not
-        // freed (H4).
-        unsafe { raw::with_exposed(block.addr().get()) }
-    };
-    let through = if size >= LINK { block.as_ptr() } else { own };
-    // SAFETY: the slot is free and the caller owns its unit (H1). The pointer to a block that is at
-    // least as long as a link may write a link. For a shorter block, the exposed pointer may.
-    unsafe { write_link(through, next) };
-    own
+/// A block that the program frees.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Freed {
+    pub(crate) block: NonNull<u8>,
+    /// The size of the block's value, in bytes.
+    pub(crate) size: usize,
+    /// The reach of the pointer `block`.
+    pub(crate) reach: Reach,
 }

@@ -61,22 +61,19 @@ macro_rules! pooled {
 
         $crate::__family_methods!($tag, <Self as $crate::PoolOf<$type>>::__family());
 
-        // SAFETY: a macro of this crate implements the trait, and the methods call the functions of
-        // `typed`.
+        // SAFETY: a macro of this crate implements the trait, and the methods call `give_typed` and
+        // `erase_typed`.
         unsafe impl $crate::BoxPool for $tag {
             #[inline]
-            unsafe fn __give(
-                slot: $crate::__private::NonNull<u8>,
-                layout: $crate::__private::Layout,
-            ) {
-                // SAFETY: this method has the same contract as `typed::give`.
-                unsafe { $crate::__private::typed::give::<$type, Self>(slot, layout) };
+            unsafe fn __give(slot: $crate::__private::NonNull<u8>, _: $crate::__private::Layout) {
+                // SAFETY: this method has the same contract as `give_typed`.
+                unsafe { $crate::__private::give_typed::<$type, Self>(slot) };
             }
 
             #[inline]
             unsafe fn __erase(layout: $crate::__private::Layout) {
-                // SAFETY: this method has the same contract as `typed::erase`.
-                unsafe { $crate::__private::typed::erase::<$type, Self>(layout) };
+                // SAFETY: this method has the same contract as `erase_typed`.
+                unsafe { $crate::__private::erase_typed::<$type, Self>(layout) };
             }
         }
 

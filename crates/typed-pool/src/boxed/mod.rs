@@ -5,7 +5,7 @@ mod pools;
 mod traits;
 mod unsize;
 
-pub use pools::{AnyPool, BoxPool, OfType, PoolOf, Pooled, typed};
+pub use pools::{AnyPool, BoxPool, OfType, PoolOf, Pooled, erase_typed, give_typed};
 
 use core::alloc::Layout;
 use core::marker::PhantomData;

@@ -42,7 +42,7 @@ pub unsafe trait BoxPool: Sized + 'static {
 /// # Safety
 /// Only this crate and its macros implement this trait. The thread-local that `__cell` reads and
 /// the family that `__family` returns belong to one pool for values of type `T`. The methods of
-/// [`BoxPool`] call the functions of `typed`.
+/// [`BoxPool`] call `give_typed` and `erase_typed`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a pool for values of type `{T}`",
     note = "`pooled!({T});` beside your own type gives it a pool; for other types, `pooled!(struct Tag: {T});` makes one"
@@ -82,18 +82,18 @@ impl<T: ?Sized> fmt::Debug for OfType<T> {
     }
 }
 
-// SAFETY: this crate implements the trait, and the methods call the functions of `typed`.
+// SAFETY: this crate implements the trait, and the methods call `give_typed` and `erase_typed`.
 unsafe impl<T: Pooled> BoxPool for OfType<T> {
     #[inline]
-    unsafe fn __give(slot: NonNull<u8>, layout: Layout) {
-        // SAFETY: this method has the same contract as `typed::give`.
-        unsafe { typed::give::<T, Self>(slot, layout) };
+    unsafe fn __give(slot: NonNull<u8>, _: Layout) {
+        // SAFETY: this method has the same contract as `give_typed`.
+        unsafe { give_typed::<T, Self>(slot) };
     }
 
     #[inline]
     unsafe fn __erase(layout: Layout) {
-        // SAFETY: this method has the same contract as `typed::erase`.
-        unsafe { typed::erase::<T, Self>(layout) };
+        // SAFETY: this method has the same contract as `erase_typed`.
+        unsafe { erase_typed::<T, Self>(layout) };
     }
 }
 
@@ -163,42 +163,38 @@ pub(super) fn allocate<T, P: PoolOf<T>>() -> Result<NonNull<T>, AllocError> {
     }
 }
 
-/// The operations of a pool of one type, for [`OfType`](super::OfType) and the macro
-/// [`pooled!`](crate::pooled).
+/// Frees a slot of a pool of one type. [`OfType`] and the macro [`pooled!`](crate::pooled) call
+/// this function.
+///
+/// # Safety
+/// `slot` is a live slot of this pool for a value of type `T`, and nothing uses it after this call.
 #[doc(hidden)]
-pub mod typed {
-    use super::{Account, Layout, NonNull, PoolOf, Reach, heap, is_pooled, threads, unit_of};
-
-    /// Frees a slot.
-    ///
-    /// # Safety
-    /// `slot` is a live slot of this pool for a value of type `T`, and nothing uses it after this
-    /// call.
-    #[inline]
-    pub unsafe fn give<T, P: PoolOf<T>>(slot: NonNull<u8>, _: Layout) {
-        let layout = Layout::new::<T>();
-        if is_pooled(layout) {
-            // SAFETY: T2: the thread may use these heaps. Each family has a heap with index 0.
-            let owner = unsafe { P::__cell().heaps().owner(0) };
-            // SAFETY: the caller frees a live slot of this family, whose slots all have one type.
-            unsafe { heap::give(owner, slot, unit_of(layout), layout.size(), Reach::Slot) };
-        } else {
-            // SAFETY: the caller frees a live value. No unit serves its layout, so it has size zero
-            // or is a block of pages on the family's account.
-            unsafe { threads::deallocate_large(P::__family(), slot, layout) };
-        }
+#[inline]
+pub unsafe fn give_typed<T, P: PoolOf<T>>(slot: NonNull<u8>) {
+    let layout = Layout::new::<T>();
+    if is_pooled(layout) {
+        // SAFETY: T2: the thread may use these heaps. Each family has a heap with index 0.
+        let owner = unsafe { P::__cell().heaps().owner(0) };
+        // SAFETY: the caller frees a live slot of this family, whose slots all have one type.
+        unsafe { heap::give(owner, slot, unit_of(layout), layout.size(), Reach::Slot) };
+    } else {
+        // SAFETY: the caller frees a live value. No unit serves its layout, so it has size zero or
+        // is a block of pages on the family's account.
+        unsafe { threads::deallocate_large(P::__family(), slot, layout) };
     }
+}
 
-    /// Removes the value of a box from the family's account if the value is a large block. `layout`
-    /// is the layout of the value.
-    ///
-    /// # Safety
-    /// The value is that of a box of this pool, and this function is called once for the box.
-    #[inline]
-    pub unsafe fn erase<T, P: PoolOf<T>>(layout: Layout) {
-        if !is_pooled(layout) && layout.size() != 0 {
-            P::__family().account().large(1, layout.size(), false);
-            P::__family().account().release(layout.size());
-        }
+/// Removes the value of a box from the account of its pool of one type, if the value is a large
+/// block. `layout` is the layout of the value. [`OfType`] and the macro
+/// [`pooled!`](crate::pooled) call this function.
+///
+/// # Safety
+/// The value is that of a box of this pool, and this function is called once for the box.
+#[doc(hidden)]
+#[inline]
+pub unsafe fn erase_typed<T, P: PoolOf<T>>(layout: Layout) {
+    if !is_pooled(layout) && layout.size() != 0 {
+        P::__family().account().large(1, layout.size(), false);
+        P::__family().account().release(layout.size());
     }
 }

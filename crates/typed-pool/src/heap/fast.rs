@@ -13,7 +13,7 @@ use ephemera_prim::select::select;
 use super::inspect::reclassify;
 use super::shown_front::{HOSTING, is_hidden};
 use super::{AllocEnv, UnitHeap};
-use crate::local_frees::{LINK, LocalFrees, NEVER, Reach, link_of};
+use crate::local_frees::{Freed, LINK, LocalFrees, NEVER, Reach, link_of};
 use crate::unit::{Unit, UnitPtr};
 
 impl UnitHeap {
@@ -68,12 +68,13 @@ pub(crate) unsafe fn give<E: AllocEnv>(
     let heap = env.heap();
     // SAFETY: the caller frees the slot, which is on no list yet, so nothing else uses it.
     unsafe { mark_free(block, size) };
+    let freed = Freed { block, size, reach };
     let shown = heap.shown.get();
     if base_addr(block, unit_size) == shown.addr() {
         #[cfg(debug_assertions)]
         check(heap, heap.front(), block);
         // SAFETY: H1: this thread owns the front. H3: the block is one of its slots and on no list.
-        unsafe { heap.local.push(block, size, reach) };
+        unsafe { heap.local.push(freed) };
         return;
     }
     // SAFETY: units are aligned to `unit_size`, start with a `Unit`, and were exposed when they
@@ -100,7 +101,7 @@ pub(crate) unsafe fn give<E: AllocEnv>(
     // list. H10: a free to a shown front has returned above. So if the unit is the front, the front
     // is hidden, and `local` is the list of the heap. For any other unit, `local` is the list of
     // the unit, or that of the heap if it has room for a guest.
-    unsafe { push_and_count(env, unit, local, (block, size, reach)) };
+    unsafe { push_and_count(env, unit, local, freed) };
 }
 
 /// Pushes a freed slot of `unit` to `local`, and counts the free. Calls [`reclassify`] if this
@@ -111,17 +112,11 @@ pub(crate) unsafe fn give<E: AllocEnv>(
 /// list of the heap if the unit is the front. Otherwise, it is that of the unit, or that of a heap
 /// with room for a guest. The contract of [`LocalFrees::push`] holds for `freed`.
 #[inline]
-pub(super) unsafe fn push_and_count<E: AllocEnv>(
-    env: E,
-    unit: UnitPtr,
-    local: &LocalFrees,
-    freed: (NonNull<u8>, usize, Reach),
-) {
-    let (block, size, reach) = freed;
+pub(super) unsafe fn push_and_count<E: AllocEnv>(env: E, unit: UnitPtr, local: &LocalFrees, freed: Freed) {
     #[cfg(debug_assertions)]
-    check(env.heap(), Some(unit), block);
+    check(env.heap(), Some(unit), freed.block);
     // SAFETY: this function has the same contract.
-    unsafe { local.push(block, size, reach) };
+    unsafe { local.push(freed) };
     unit.claim().touch();
     let until = local.count();
     // Only a `TypedPool` counts live slots. Its front is never hidden, so `local` is the list of
@@ -163,7 +158,7 @@ pub(crate) unsafe fn give_known(heap: &UnitHeap, unit: UnitPtr, block: NonNull<u
     unsafe { mark_free(block, heap.spec.stride) };
     // SAFETY: H1: this thread owns the unit. H3: the block is one of its slots and on no list. If
     // `local` is the list of the heap, the unit is the front or the list has room for a guest.
-    unsafe { local.push(block, LINK, Reach::Block) };
+    unsafe { local.push(Freed { block, size: LINK, reach: Reach::Block }) };
     unit.claim().touch();
     local.count();
     true

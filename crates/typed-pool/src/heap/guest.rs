@@ -47,7 +47,7 @@ use ephemera_prim::account::Account;
 use ephemera_prim::raw::{base_addr, header_of};
 
 use super::{PoolEnv, UnitHeap};
-use crate::local_frees::{LINK, Reach, link_of, linked, write_link};
+use crate::local_frees::{Freed, LINK, Reach, link_of, linked, write_link};
 use crate::unit::{Unit, UnitPtr};
 
 /// The size, in bytes, of the largest unit from which a heap hosts a slot. A guest pins its unit
@@ -263,7 +263,7 @@ impl UnitHeap {
         let unit = unsafe { UnitPtr::new(header) };
         // SAFETY: H1: the caller owns the unit. H3: the guest is free and is on no list any more.
         // The pointers in a free list may access their whole slots.
-        unsafe { unit.local().push(guest, LINK, Reach::Slot) };
+        unsafe { unit.local().push(Freed { block: guest, size: LINK, reach: Reach::Slot }) };
         unit.claim().touch();
         let until = unit.local().count();
         env.sub_live(1);

@@ -11,7 +11,7 @@ use super::fast::check;
 use super::fast::push_and_count;
 use super::inspect::{inspect, visit};
 use super::{AllocEnv, UnitHeap};
-use crate::local_frees::Reach;
+use crate::local_frees::Freed;
 use crate::unit::UnitPtr;
 
 impl UnitHeap {
@@ -19,33 +19,27 @@ impl UnitHeap {
     /// for a guest, and otherwise to the list of its unit.
     ///
     /// # Safety
-    /// `block` is a live slot of `unit`, for a value of `size` bytes, and `unit` is a unit of this
-    /// heap, but not its front. `mark_free` has poisoned the slot, and nothing uses the slot after
-    /// this call. `reach` describes the pointer `block`. The calling thread owns this heap.
+    /// The freed block is a live slot of `unit`, and `unit` is a unit of this heap, but not its
+    /// front. `mark_free` has poisoned the slot, and nothing uses the slot after this call. The
+    /// calling thread owns this heap.
     #[inline]
-    pub(crate) unsafe fn host_or_give<E: AllocEnv>(
-        &self,
-        env: E,
-        unit: UnitPtr,
-        block: NonNull<u8>,
-        (size, reach): (usize, Reach),
-    ) {
+    pub(crate) unsafe fn host_or_give<E: AllocEnv>(&self, env: E, unit: UnitPtr, freed: Freed) {
         #[cfg(debug_assertions)]
-        check(self, Some(unit), block);
+        check(self, Some(unit), freed.block);
         if self.guests.is_inspection_due() {
             // SAFETY: this function has the same contract.
-            return unsafe { self.inspect_and_free(env, unit, block, (size, reach)) };
+            return unsafe { self.inspect_and_free(env, unit, freed) };
         }
         if self.makes_room(env) {
             self.guests.earn(1);
             // SAFETY: H1: this thread owns the heap and the unit. H3: the list has no guest, and
             // the slot is on no list.
-            unsafe { self.local.push(block, size, reach) };
+            unsafe { self.local.push(freed) };
             return;
         }
         // SAFETY: H1: this thread owns the heap and the unit, which is not the front. H3: the slot
         // is on no list.
-        unsafe { push_and_count(env, unit, unit.local(), (block, size, reach)) };
+        unsafe { push_and_count(env, unit, unit.local(), freed) };
     }
 
     /// Inspects the unit of a slot, and frees the slot with [`Self::host_or_give`].
@@ -54,17 +48,11 @@ impl UnitHeap {
     /// The contract of [`Self::host_or_give`] holds.
     #[cold]
     #[inline(never)]
-    unsafe fn inspect_and_free<E: AllocEnv>(
-        &self,
-        env: E,
-        unit: UnitPtr,
-        block: NonNull<u8>,
-        freed: (usize, Reach),
-    ) {
+    unsafe fn inspect_and_free<E: AllocEnv>(&self, env: E, unit: UnitPtr, freed: Freed) {
         inspect(env, unit);
         // SAFETY: this function has the same contract. The slot is still live, so its unit is not
         // freed (H4).
-        unsafe { self.host_or_give(env, unit, block, freed) };
+        unsafe { self.host_or_give(env, unit, freed) };
         visit(env);
     }
 

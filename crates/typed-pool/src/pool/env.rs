@@ -10,7 +10,7 @@ use ephemera_prim::account::{Account, Limit, LocalAccount, reserved};
 use super::TypedPool;
 use crate::abandoned;
 use crate::heap::{self, AllocEnv, PoolEnv, UnitHeap};
-use crate::local_frees::Reach;
+use crate::local_frees::{Freed, Reach};
 use crate::unit::UnitPtr;
 
 /// The size of a reservation, in bytes, above which the pool first requests all bytes as one block.
@@ -100,11 +100,11 @@ impl<T, A: Allocator> AllocEnv for &TypedPool<T, A> {
     fn last_resort(self) {}
 
     #[inline(never)]
-    unsafe fn give_back(self, unit: UnitPtr, block: NonNull<u8>, freed: (usize, Reach)) {
+    unsafe fn give_back(self, unit: UnitPtr, block: NonNull<u8>, (size, reach): (usize, Reach)) {
         // SAFETY: H1: the thread that has the pool owns the heap. The caller frees a live slot of
         // this unit, which is a unit of the heap and not the front. `mark_free` has poisoned the
         // slot.
-        unsafe { self.heap.host_or_give(self, unit, block, freed) };
+        unsafe { self.heap.host_or_give(self, unit, Freed { block, size, reach }) };
     }
 }
 

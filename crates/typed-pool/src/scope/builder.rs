@@ -130,7 +130,8 @@ impl ScopeBuilder {
     /// global allocator, unless [`any_global_allocator`](Self::any_global_allocator) allows that.
     /// Returns [`ScopeError::NoMemory`] if there is no memory for the state of a scope.
     pub fn try_build(self) -> Result<Scope, ScopeError> {
-        if !self.any_allocator && !is_global()? {
+        let allows = self.any_allocator || is_global().map_err(|AllocError| ScopeError::NoMemory)?;
+        if !allows {
             return Err(ScopeError::NotGlobal);
         }
         Scope::with(self.name, self.limit, self.counting).ok_or(ScopeError::NoMemory)
@@ -155,18 +156,17 @@ static GLOBAL: AtomicU8 = AtomicU8::new(0);
 /// Returns whether `PooledAllocator` is the global allocator, or an error if there is no memory for
 /// the check. Unless the result is cached, checks whether a counting scope counts a box. Also
 /// returns `true` if this thread cannot enter a scope.
-fn is_global() -> Result<bool, ScopeError> {
+fn is_global() -> Result<bool, AllocError> {
     match GLOBAL.load(Ordering::Relaxed) {
         0 => {
-            let probe = Scope::with("probe", UNLIMITED, true).ok_or(ScopeError::NoMemory)?;
-            let entered = probe.handle.heaps.try_enter().map_err(|AllocError| ScopeError::NoMemory)?;
-            let Some(entered) = entered else {
+            let probe = Scope::with("probe", UNLIMITED, true).ok_or(AllocError)?;
+            let Some(entered) = probe.handle.heaps.try_enter()? else {
                 // The thread-locals are destroyed, so this thread cannot enter the scope. This call
                 // assumes that `PooledAllocator` is the global allocator. The next call checks
                 // again.
                 return Ok(true);
             };
-            let block = Box::try_new(black_box(0_u64)).map_err(|AllocError| ScopeError::NoMemory)?;
+            let block = Box::try_new(black_box(0_u64))?;
             drop(black_box(block));
             drop(entered);
             let global = probe.handle.heaps.ledger().counts().allocations != 0;
