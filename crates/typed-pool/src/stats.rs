@@ -132,7 +132,7 @@ impl Stats {
             self.units += 1;
             self.slots += unit.slots();
             let out = match unit.state() {
-                UnitState::Front if owned => unit.slots() - heap.free_in_front(),
+                UnitState::Front if owned => heap.live_in_front(),
                 UnitState::Front => {
                     self.unsettled_slots += unit.slots();
                     return;

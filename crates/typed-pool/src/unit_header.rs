@@ -76,11 +76,9 @@ unsafe impl foreign::ForeignHeader for SlotGroup {
 }
 
 impl SlotGroup {
-    ephemera_prim::const_unless_loom! {
-        /// Creates a group without freed slots.
-        pub(crate) fn new() -> Self {
-            Self { foreign: Foreign::new(), home: OwnerU64::new(0) }
-        }
+    /// Creates a group without freed slots.
+    pub(crate) fn new() -> Self {
+        Self { foreign: Foreign::new(), home: OwnerU64::new(0) }
     }
 }
 

@@ -1,9 +1,7 @@
 //! The fast paths of allocations and frees. They are inlined into the program. `cargo xtask bench
 //! --icount` counts their instructions.
 
-#[cfg(debug_assertions)]
-use core::ptr;
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 
 use ephemera_prim::poison::{poison, unpoison};
 use ephemera_prim::prefetch;
@@ -71,7 +69,6 @@ pub(crate) unsafe fn give<E: AllocEnv>(
     let freed = Freed { block, size, reach };
     let shown = heap.shown.get();
     if base_addr(block, unit_size) == shown.addr() {
-        #[cfg(debug_assertions)]
         check(heap, heap.front(), block);
         // SAFETY: H1: this thread owns the front. H3: the block is one of its slots and on no list.
         unsafe { heap.local.push(freed) };
@@ -113,7 +110,6 @@ pub(crate) unsafe fn give<E: AllocEnv>(
 /// with room for a guest. The contract of [`LocalFrees::push`] holds for `freed`.
 #[inline]
 pub(super) unsafe fn push_and_count<E: AllocEnv>(env: E, unit: UnitPtr, local: &LocalFrees, freed: Freed) {
-    #[cfg(debug_assertions)]
     check(env.heap(), Some(unit), freed.block);
     // SAFETY: this function has the same contract.
     unsafe { local.push(freed) };
@@ -152,7 +148,6 @@ pub(crate) unsafe fn give_known(heap: &UnitHeap, unit: UnitPtr, block: NonNull<u
         }
         return false;
     }
-    #[cfg(debug_assertions)]
     check(heap, Some(unit), block);
     // SAFETY: the caller frees the slot, which is on no list yet, so nothing else uses it.
     unsafe { mark_free(block, heap.spec.stride) };
@@ -179,9 +174,12 @@ pub(crate) unsafe fn mark_free(block: NonNull<u8>, size: usize) {
 }
 
 /// Aborts if `block` is not a slot of `unit`, or if it is the slot of the unit or of the heap that
-/// was freed last.
-#[cfg(debug_assertions)]
+/// was freed last. Does nothing in release builds.
+#[inline]
 pub(super) fn check(heap: &UnitHeap, unit: Option<UnitPtr>, block: NonNull<u8>) {
+    if !cfg!(debug_assertions) {
+        return;
+    }
     let freed = [heap.local.free.get(), unit.map_or(ptr::null_mut(), |unit| unit.free().get())];
     let (spec, slots) = (heap.spec, unit.map_or(0, UnitPtr::slots));
     let (offset, first) = (block.addr().get() % spec.unit, spec.first(slots));

@@ -13,7 +13,7 @@
 
 use core::ptr;
 
-use super::{FrontScope, PoolEnv, UnitHeap};
+use super::{FrontScope, LeftUnits, PoolEnv, UnitHeap};
 use crate::local_frees::{linked, write_link};
 use crate::unit::{UnitPtr, UnitState};
 
@@ -78,37 +78,29 @@ impl UnitHeap {
         if self.scope_of_front.get() == FrontScope::Aside { self.front() } else { None }
     }
 
-    /// Returns the size of the front in bytes.
-    #[inline]
-    fn front_bytes(&self, front: UnitPtr) -> usize {
-        self.end_of_front().addr() - front.as_ptr().addr()
-    }
-
-    /// Sets the front aside, unless it is aside already or has more than `most` bytes. Returns the
-    /// size of the front in bytes, or `None` if this call did not set it aside.
-    pub(super) fn set_front_aside(&self, most: usize) -> Option<usize> {
+    /// Sets the front aside if it has at most `most` bytes and `left` says so: `left.aside` for a
+    /// front of the current scope, `left.unused` for a front that is aside already. Such a front
+    /// stays aside, together with the slots that were freed to it since. Returns the size of the
+    /// front in bytes, or `None` if the front must not stay aside.
+    pub(super) fn set_front_aside(&self, most: usize, left: LeftUnits) -> Option<usize> {
         let unit = self.front()?;
-        let bytes = self.front_bytes(unit);
-        if bytes > most || self.front_aside().is_some() {
+        let bytes = self.bytes_of(unit);
+        let is_aside = self.front_aside().is_some();
+        let leaves = if is_aside { left.unused } else { left.aside };
+        if !leaves || bytes > most {
             return None;
+        }
+        if is_aside {
+            if self.local.free.get().is_null() || weakened!("freed_slots_are_not_set_aside") {
+                return Some(bytes);
+            }
+            self.take_front_back(unit);
         }
         unit.free().set(self.local.free.replace(ptr::null_mut()));
         unit.cursor().set(self.cursor.replace(self.end_of_front()));
         self.end.set(self.end_of_front());
         self.scope_of_front.set(FrontScope::Aside);
         Some(bytes)
-    }
-
-    /// Keeps the front aside if the current scope has not inherited the front and the front has at
-    /// most `most` bytes. If so, also sets aside the slots that were freed while the front was
-    /// aside. Returns the size of the front in bytes, or `None` otherwise.
-    pub(super) fn leave_front_aside(&self, most: usize) -> Option<usize> {
-        let unit = self.front_aside()?;
-        if !self.local.free.get().is_null() && !weakened!("freed_slots_are_not_set_aside") {
-            self.take_front_back(unit);
-            return self.set_front_aside(most);
-        }
-        Some(self.front_bytes(unit)).filter(|&bytes| bytes <= most)
     }
 
     /// Moves the free slots of a front that is set aside back to the heap. Slots that were freed
@@ -137,7 +129,7 @@ impl UnitHeap {
             let has_free = !self.local.free.get().is_null() || self.cursor.get() != self.end_of_front();
             let counts = !weakened!("inherited_fronts_do_not_count");
             if has_free && counts && !env.is_current(unit.birth()) {
-                unit.set_birth(env.count_unit(self.front_bytes(unit)));
+                unit.set_birth(env.count_unit(self.bytes_of(unit)));
                 self.scope_of_front.set(FrontScope::Earlier);
             }
         }
@@ -147,7 +139,7 @@ impl UnitHeap {
     /// of the unit may belong to earlier scopes.
     pub(super) fn disown_front<E: PoolEnv>(&self, env: E) {
         if let Some(unit) = self.front().filter(|_| self.scope_of_front.get() == FrontScope::Earlier) {
-            env.uncount_unit(self.front_bytes(unit), unit.birth());
+            env.uncount_unit(self.bytes_of(unit), unit.birth());
             unit.set_birth(0);
             self.scope_of_front.set(FrontScope::Own);
         }
@@ -158,7 +150,7 @@ impl UnitHeap {
     pub(super) fn give_up_front<E: PoolEnv>(&self, env: E) {
         self.dismiss_guest(env);
         let Some(unit) = self.front() else { return };
-        if self.scope_of_front.get() == FrontScope::Aside {
+        if self.front_aside().is_some() {
             self.take_front_back(unit);
         }
         let (mut free, slots) = (self.free_in_front(), unit.slots());

@@ -6,9 +6,7 @@
 
 use core::ptr::NonNull;
 
-#[cfg(debug_assertions)]
-use super::fast::check;
-use super::fast::push_and_count;
+use super::fast::{check, push_and_count};
 use super::inspect::{inspect, visit};
 use super::{AllocEnv, UnitHeap};
 use crate::local_frees::Freed;
@@ -24,7 +22,6 @@ impl UnitHeap {
     /// calling thread owns this heap.
     #[inline]
     pub(crate) unsafe fn host_or_give<E: AllocEnv>(&self, env: E, unit: UnitPtr, freed: Freed) {
-        #[cfg(debug_assertions)]
         check(self, Some(unit), freed.block);
         if self.guests.is_inspection_due() {
             // SAFETY: this function has the same contract.

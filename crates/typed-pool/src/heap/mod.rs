@@ -14,16 +14,16 @@
 //!
 //! ```text
 //!   kept, guest_credit, list, selection   rest, shown_front   guest   front   supply
-//!   abandon, next, inspect   fast   host   slow
+//!   abandon, inspect   fast   host   slow
 //! ```
 //!
-//! `fast` contains the fast paths, and `slow` the slow path of an allocation. `next` chooses the
-//! next front. `supply` requests units and frees them, and `kept` finds empty units that the load
-//! does not need. `rest` delays the reuse of units that other threads emptied. `list` contains the
-//! owner's lists. `front` manages the unit that the heap allocates from. `selection` decides
-//! whether frees branch on the front, and `shown_front` is the switch. `guest`, `guest_credit` and
-//! `host` let an allocation take a freed slot of another unit. `inspect` contains the slow path of
-//! a local free. `abandon` handles the units of threads that ended or left their scope.
+//! `fast` contains the fast paths, and `slow` the slow path of an allocation. `supply` requests
+//! units and frees them, and `kept` finds empty units that the load does not need. `rest` delays
+//! the reuse of units that other threads emptied. `list` contains the owner's lists. `front`
+//! manages the unit that the heap allocates from. `selection` decides whether frees branch on the
+//! front, and `shown_front` is the switch. `guest`, `guest_credit` and `host` let an allocation
+//! take a freed slot of another unit. `inspect` contains the slow path of a local free. `abandon`
+//! handles the units of threads that ended or left their scope.
 
 pub(crate) mod abandon;
 pub(crate) mod fast;
@@ -34,7 +34,6 @@ mod host;
 mod inspect;
 mod kept;
 mod list;
-mod next;
 mod rest;
 pub(crate) mod selection;
 mod shown_front;
@@ -84,6 +83,18 @@ enum FrontScope {
     Aside,
     /// An earlier scope set the front aside, and the current one inherited it with a free slot.
     Earlier,
+}
+
+/// Says which units a heap leaves for the next scope when its scope ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LeftUnits {
+    /// Whether the heap sets its front aside without counting it. A finished scope counts its
+    /// fronts, because it reports how many bytes it still holds. To count a front, the heap follows
+    /// the links of all freed slots in it.
+    pub(crate) aside: bool,
+    /// Whether the heap also keeps the units that earlier scopes left and that this scope did not
+    /// use.
+    pub(crate) unused: bool,
 }
 
 /// The maximum number of units in one request.
@@ -216,9 +227,14 @@ impl UnitHeap {
         unsafe { UnitPtr::from_raw(self.front.get()) }
     }
 
+    /// Returns the size of a unit of this heap in bytes.
+    fn bytes_of(&self, unit: UnitPtr) -> usize {
+        self.spec.end(unit.slots())
+    }
+
     /// Returns the end of the last slot of the front, or null if there is no front.
     fn end_of_front(&self) -> *mut u8 {
-        self.front().map_or(ptr::null_mut(), |unit| unit.at(self.spec.end(unit.slots())))
+        self.front().map_or(ptr::null_mut(), |unit| unit.at(self.bytes_of(unit)))
     }
 
     /// Returns whether the heap requests whole units from the start. Whole units keep the number of

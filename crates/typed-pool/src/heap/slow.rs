@@ -1,14 +1,13 @@
-//! The slow path of an allocation: it finds the next front, or requests units.
+//! The slow path of an allocation: it chooses the next front, or requests units.
 
 use core::ptr::NonNull;
 
 use allocator_api2::alloc::AllocError;
 use ephemera_prim::account::Limit;
 
-use super::next::{next_front, take_scraped};
 use super::supply::{acquire, acquire_under, keep_empty, note_new_front};
 use super::{AllocEnv, PoolEnv};
-use crate::unit::UnitPtr;
+use crate::unit::{UnitPtr, UnitState};
 
 /// Allocates a slot for a value of `size` bytes, after the fast path found none.
 ///
@@ -160,4 +159,55 @@ fn acquire_shorter<E: PoolEnv>(env: E, slots: usize) -> Result<UnitPtr, AllocErr
         Err(AllocError) if slots > 1 => acquire_shorter(env, slots / 2),
         answer => answer,
     }
+}
+
+/// Takes the first unit of the queue from which the heap may allocate. If there is none, takes the
+/// empty unit that was kept last, provided that the heap has more than `stay` empty units.
+/// Otherwise returns `None`.
+#[inline]
+fn next_front<E: PoolEnv>(env: E, stay: usize) -> Option<UnitPtr> {
+    let heap = env.heap();
+    if heap.first_in_queue().is_some_and(UnitPtr::is_abandoned) {
+        // An abandoned unit with a complete countdown can be adopted only after that countdown is
+        // booked.
+        env.book_mail();
+    }
+    pop_queue(env).or_else(|| if heap.empties_len.get() > stay { pop_empty(env) } else { None })
+}
+
+/// Takes the first unit of the queue from which the heap may allocate, if there is one. The units
+/// before it that the heap does not [serve](PoolEnv::serves) leave the queue. Each of those units
+/// is on none of the owner's lists until its last live slot is freed.
+#[inline]
+fn pop_queue<E: PoolEnv>(env: E) -> Option<UnitPtr> {
+    loop {
+        let unit = env.heap().pop_queue()?;
+        if env.serves(unit.birth()) {
+            return Some(unit);
+        }
+        unit.set_state(UnitState::Visited);
+    }
+}
+
+/// Queues all full units with a free slot, then takes a unit of the queue, if there is one from
+/// which the heap may allocate. The heap may have a guest here, if the backing allocator used the
+/// pool before it refused a request. This function dismisses the guest first, because the guest's
+/// unit could otherwise become empty after it was chosen as the next front.
+fn take_scraped<E: PoolEnv>(env: E) -> Option<UnitPtr> {
+    if !weakened!("units_are_taken_before_their_guest") {
+        env.heap().dismiss_guest(env);
+    }
+    env.heap().scrape();
+    pop_queue(env)
+}
+
+/// Takes the empty unit that was kept last, if there is one. If an earlier scope left the unit, the
+/// unit counts for the current scope from now on.
+#[inline]
+fn pop_empty<E: PoolEnv>(env: E) -> Option<UnitPtr> {
+    let unit = env.heap().pop_empty()?;
+    if !env.is_current(unit.birth()) {
+        unit.set_birth(env.count_unit(env.heap().bytes_of(unit)));
+    }
+    Some(unit)
 }

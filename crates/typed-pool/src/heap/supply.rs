@@ -7,6 +7,7 @@ use ephemera_prim::account::{Account, Leaving, Limit, reserved};
 use ephemera_prim::raw;
 use ephemera_prim::unit_list::UnitList;
 
+pub(crate) use super::LeftUnits;
 use super::list::UnlistedUnits;
 use super::{PoolEnv, UnitHeap};
 use crate::slot_group::SlotGroupPtr;
@@ -212,18 +213,6 @@ fn free_unneeded<E: PoolEnv>(env: E) {
     }
 }
 
-/// Says which units a heap leaves for the next scope when its scope ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LeftUnits {
-    /// Whether the heap sets its front aside without counting it. A finished scope counts its
-    /// fronts, because it reports how many bytes it still holds. To count a front, the heap follows
-    /// the links of all freed slots in it.
-    pub(crate) aside: bool,
-    /// Whether the heap also keeps the units that earlier scopes left and that this scope did not
-    /// use.
-    pub(crate) unused: bool,
-}
-
 /// Trims a heap at the end of its scope, but keeps up to `most` bytes of units: the front if it is
 /// set aside, and empty units. These units count for no scope until the next scope installs or
 /// inherits them. Returns the size of these units in bytes, and whether all other empty units were
@@ -235,10 +224,7 @@ pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize, left: LeftUnits) -> 
     if !weakened!("fronts_aside_keep_a_guest") {
         heap.dismiss_guest(env);
     }
-    let mut aside = if left.aside { heap.set_front_aside(most) } else { None };
-    if left.unused {
-        aside = aside.or_else(|| heap.leave_front_aside(most));
-    }
+    let aside = heap.set_front_aside(most, left);
     if aside.is_none() {
         if !weakened!("inherited_fronts_count_to_the_end") {
             heap.disown_front(env);
@@ -263,7 +249,7 @@ pub(crate) fn trim_keeping<E: PoolEnv>(env: E, most: usize, left: LeftUnits) -> 
     let mut bytes = aside.unwrap_or(0);
     let (mut kept, mut surplus) = (UnlistedUnits::default(), UnlistedUnits::default());
     while let Some(unit) = heap.pop_empty() {
-        let size = heap.spec.layout(unit.slots()).size();
+        let size = heap.bytes_of(unit);
         let stays = left.unused || env.is_current(unit.birth());
         if !stays || unit.slots() < least || bytes + size > most {
             surplus.push(unit);
