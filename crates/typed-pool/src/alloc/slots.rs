@@ -13,8 +13,8 @@ use crate::local_frees::LINK;
 use crate::threads::{self, Family, Heaps, ThisCell};
 use crate::unit::{Unit, UnitPtr};
 
-/// A block, or an error if the allocator refuses the request. Unlike in a `BlockResult`, the pointer
-/// has no length.
+/// The address of a block, or an error if the allocator refuses the request. A `BlockResult` also
+/// has the block's length.
 pub(super) type MaybeBlock = Result<NonNull<u8>, AllocError>;
 
 pub(super) fn block_of(slot: NonNull<u8>, layout: Layout) -> NonNull<[u8]> {
