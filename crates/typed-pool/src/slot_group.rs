@@ -144,15 +144,15 @@ impl UnitPtr {
     // The unit is not freed while the pointer is used (U1).
     words! {
         /// Returns the offset, in bytes, of the first slot in the unit.
-        fn first() -> u32 = remote.groups.first;
-        fn number_of_groups() -> u32 = remote.groups.groups;
-        fn stride() -> u32 = remote.groups.stride;
-        fn inverse() -> u32 = remote.groups.inverse;
+        fn first() -> u32 = remote.first;
+        fn number_of_groups() -> u32 = remote.groups;
+        fn stride() -> u32 = remote.stride;
+        fn inverse() -> u32 = remote.inverse;
     }
 
     #[inline]
     fn group(self, number: usize) -> *mut SlotGroup {
-        self.at(offset_of!(Unit, remote.groups.group)).cast::<SlotGroup>().wrapping_add(number)
+        self.at(offset_of!(Unit, remote.group)).cast::<SlotGroup>().wrapping_add(number)
     }
 
     #[inline]
@@ -162,15 +162,6 @@ impl UnitPtr {
 
     pub(crate) fn groups(self) -> impl DoubleEndedIterator<Item = SlotGroupPtr> {
         (0..self.number_of_groups() as usize).map(move |number| SlotGroupPtr { unit: self, number })
-    }
-
-    /// Initialises the groups of a new unit that follow the first one.
-    pub(crate) fn make_groups(self) {
-        for group in self.groups().skip(1) {
-            // SAFETY: a unit has room for all groups before its first slot, and no other thread
-            // knows this unit yet.
-            unsafe { group.as_non_null().write(SlotGroup::new()) };
-        }
     }
 
     /// Tells the model checker that the unit with these groups is about to be freed.

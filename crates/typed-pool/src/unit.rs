@@ -20,7 +20,7 @@ use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 use crate::geometry::{UnitSpec, inverse_of};
 use crate::local_frees::LocalFrees;
 pub(crate) use crate::unit_header::Unit;
-use crate::unit_header::{SlotGroup, SlotGroups, UnitRemote};
+use crate::unit_header::{SlotGroup, UnitRemote};
 
 /// The bit of a unit's owner word that marks an abandoned unit. Even the heap's owner then frees
 /// the unit's slots through the foreign word, because a countdown counts only the frees through
@@ -150,20 +150,23 @@ impl UnitPtr {
                 slots: slots as u32,
                 claim: ContentsClaim::new(),
                 prev: OwnerPtr::null(),
-                groups: SlotGroups {
-                    first: spec.first(slots) as u32,
-                    groups: spec.groups(slots) as u32,
-                    stride: spec.stride as u32,
-                    inverse: inverse_of(spec.stride),
-                    group: SlotGroup::new(),
-                },
+                first: spec.first(slots) as u32,
+                groups: spec.groups(slots) as u32,
+                stride: spec.stride as u32,
+                inverse: inverse_of(spec.stride),
+                group: SlotGroup::new(),
             },
         };
         // SAFETY: the caller has exclusive access to the memory, which is aligned to a unit and has
         // room for a header.
         unsafe { unit.write(header) };
         let this = Self(unit);
-        this.make_groups();
+        // The header has the first group.
+        for group in this.groups().skip(1) {
+            // SAFETY: a unit has room for all groups before its first slot, and no other thread
+            // knows this unit yet.
+            unsafe { group.as_non_null().write(SlotGroup::new()) };
+        }
         this.rewind(spec);
         this
     }

@@ -45,14 +45,21 @@ pub(crate) struct UnitRemote {
     /// The word with which another thread claims the unit's slots.
     pub(crate) claim: ContentsClaim,
     pub(crate) prev: OwnerPtr<Unit>,
+    /// The offset, in bytes, of the first slot in the unit.
+    pub(crate) first: u32,
+    /// The number of groups. Zero in a pool for one thread.
+    pub(crate) groups: u32,
+    pub(crate) stride: u32,
+    /// The factor that replaces a division by `stride`.
+    pub(crate) inverse: u32,
     /// The first group, with the other groups directly after it in memory. A pool for one thread
-    /// does not use groups.
-    pub(crate) groups: SlotGroups,
+    /// does not use it.
+    pub(crate) group: SlotGroup,
 }
 
 /// Returns the size in bytes of a header with `groups` groups. A [`Unit`] has room for one group.
 pub(crate) const fn header(groups: usize) -> usize {
-    let bytes = offset_of!(Unit, remote.groups.group) + groups * size_of::<SlotGroup>();
+    let bytes = offset_of!(Unit, remote.group) + groups * size_of::<SlotGroup>();
     if bytes < size_of::<Unit>() { size_of::<Unit>() } else { bytes }
 }
 
@@ -80,17 +87,4 @@ impl SlotGroup {
     pub(crate) fn new() -> Self {
         Self { foreign: Foreign::new(), home: OwnerU64::new(0) }
     }
-}
-
-/// The first group of a unit, and the numbers that map a slot to its group.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct SlotGroups {
-    /// The offset, in bytes, of the first slot in the unit.
-    pub(crate) first: u32,
-    pub(crate) groups: u32,
-    pub(crate) stride: u32,
-    /// The factor that replaces a division by `stride`.
-    pub(crate) inverse: u32,
-    pub(crate) group: SlotGroup,
 }

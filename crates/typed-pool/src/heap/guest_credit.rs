@@ -37,9 +37,9 @@ pub(super) struct GuestCredit {
     /// An estimate of the credits that misses took since the last inspection, as a multiple of
     /// [`SUCCESS`]. Each miss adds at least 1.
     taken: Cell<u8>,
-    /// The number of fronts left in the current pause. Only fronts at which the heap would
-    /// otherwise begin to host, or open, count. Each time that the record begins to select also
-    /// counts.
+    /// The number of fronts left in the current pause. A front counts only if the heap would
+    /// otherwise begin to host, or open. The start of a trial of selecting counts like such a
+    /// front.
     left: Cell<u16>,
     /// The `until` of the heap at the last call to [`Self::credit`] or [`Self::begin_count`].
     credited: Cell<u16>,

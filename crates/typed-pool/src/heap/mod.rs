@@ -65,7 +65,7 @@ use selection::RecentFrees;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChunkLen {
     /// 64 slots at first. The number doubles with each unit that the heap holds, up to a whole
-    /// unit. Some heaps request whole units [from the start](UnitHeap::starts_whole).
+    /// unit. Some heaps request whole units from the start ([`UnitHeap::next_chunk`]).
     Grows,
     /// A fixed number of slots; 0 means 1. Each request is for one unit, or for several whole units
     /// if the slots do not fit in one.
@@ -237,21 +237,17 @@ impl UnitHeap {
         self.front().map_or(ptr::null_mut(), |unit| unit.at(self.bytes_of(unit)))
     }
 
-    /// Returns whether the heap requests whole units from the start. Whole units keep the number of
-    /// units low, so most frees are to the front. Units above [`UNIT_MIN`] start short, because the
-    /// front of a sleeping thread is not purged, and because a whole unit has few more slots.
-    #[inline]
-    fn starts_whole<E: PoolEnv>(&self, env: E) -> bool {
-        let is_small = self.spec.unit <= UNIT_MIN || weakened!("large_units_start_whole");
-        is_small && env.requests_whole_units()
-    }
-
     /// Returns the number of slots in each unit of the next request, and the number of units.
+    ///
+    /// A heap that requests whole units from the start has few units, so most frees are to the
+    /// front. Units above [`UNIT_MIN`] start short, because the front of a sleeping thread is not
+    /// purged, and because a whole unit has few more slots.
     #[inline]
     fn next_chunk<E: PoolEnv>(&self, env: E) -> (usize, usize) {
         let whole = self.spec.slots;
+        let is_small = self.spec.unit <= UNIT_MIN || weakened!("large_units_start_whole");
         match self.chunk_len {
-            ChunkLen::Grows if self.starts_whole(env) => (whole, 1),
+            ChunkLen::Grows if is_small && env.requests_whole_units() => (whole, 1),
             ChunkLen::Grows => {
                 let units = self.units_len.get().max(usize::from(self.grown.get()));
                 (whole.min(FIRST_LEN << units.min(16)), 1)

@@ -21,13 +21,12 @@ pub(super) fn acquire<E: PoolEnv>(env: E, slots: usize) -> Result<UnitPtr, Alloc
 
 /// Requests one unit like [`acquire`]. `limit` says whether the limit applies.
 pub(super) fn acquire_under<E: PoolEnv>(env: E, limit: Limit, slots: usize) -> Result<UnitPtr, AllocError> {
-    let spec = env.heap().spec;
-    let layout = spec.layout(slots);
+    let heap = env.heap();
+    let layout = heap.spec.layout(slots);
     let memory = reserved(env.account(), layout.size(), limit, || raw::acquire(env.backing(), layout))?;
     let birth = env.count_unit(layout.size());
     // SAFETY: the memory was just acquired with this layout.
-    let unit = unsafe { UnitPtr::create(memory, spec, slots, (env.identity(), birth)) };
-    let heap = env.heap();
+    let unit = unsafe { UnitPtr::create(memory, heap.spec, slots, (env.identity(), birth)) };
     // SAFETY: the caller owns the heap (H1), and the unit is new, so it is on no list yet (H6).
     unsafe { heap.units.add(unit.as_non_null()) };
     heap.units_len.set(heap.units_len.get() + 1);

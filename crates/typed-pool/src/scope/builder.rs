@@ -130,11 +130,11 @@ impl ScopeBuilder {
     /// global allocator, unless [`any_global_allocator`](Self::any_global_allocator) allows that.
     /// Returns [`ScopeError::NoMemory`] if there is no memory for the state of a scope.
     pub fn try_build(self) -> Result<Scope, ScopeError> {
-        let allows = self.any_allocator || is_global().map_err(|AllocError| ScopeError::NoMemory)?;
-        if !allows {
+        if !self.any_allocator && !is_global()? {
             return Err(ScopeError::NotGlobal);
         }
-        Scope::with(self.name, self.limit, self.counting).ok_or(ScopeError::NoMemory)
+        let heaps = ScopeRef::start(self.limit, self.counting).ok_or(ScopeError::NoMemory)?;
+        Ok(Scope { handle: ScopeHandle { heaps, name: self.name } })
     }
 }
 
@@ -142,11 +142,6 @@ impl Scope {
     /// Returns a builder for a scope without a limit.
     pub const fn builder() -> ScopeBuilder {
         ScopeBuilder::new()
-    }
-
-    fn with(name: &'static str, limit: usize, counting: bool) -> Option<Self> {
-        let heaps = ScopeRef::start(limit, counting)?;
-        Some(Self { handle: ScopeHandle { heaps, name } })
     }
 }
 
@@ -156,17 +151,18 @@ static GLOBAL: AtomicU8 = AtomicU8::new(0);
 /// Returns whether `PooledAllocator` is the global allocator, or an error if there is no memory for
 /// the check. Unless the result is cached, checks whether a counting scope counts a box. Also
 /// returns `true` if this thread cannot enter a scope.
-fn is_global() -> Result<bool, AllocError> {
+fn is_global() -> Result<bool, ScopeError> {
     match GLOBAL.load(Ordering::Relaxed) {
         0 => {
-            let probe = Scope::with("probe", UNLIMITED, true).ok_or(AllocError)?;
-            let Some(entered) = probe.handle.heaps.try_enter()? else {
+            let probe = Scope::builder().counting().any_global_allocator().try_build()?;
+            let entered = probe.handle.heaps.try_enter().map_err(|AllocError| ScopeError::NoMemory)?;
+            let Some(entered) = entered else {
                 // The thread-locals are destroyed, so this thread cannot enter the scope. This call
                 // assumes that `PooledAllocator` is the global allocator. The next call checks
                 // again.
                 return Ok(true);
             };
-            let block = Box::try_new(black_box(0_u64))?;
+            let block = Box::try_new(black_box(0_u64)).map_err(|AllocError| ScopeError::NoMemory)?;
             drop(black_box(block));
             drop(entered);
             let global = probe.handle.heaps.ledger().counts().allocations != 0;
