@@ -21,8 +21,8 @@
 //! * [`account`] and [`large`]: the limit on the bytes of a pool, and its large blocks.
 //!
 //! The other modules are utilities: raw memory and the lookup of headers ([`raw`], [`poison`],
-//! [`prefetch`]), a selection without a branch ([`select`](mod@select)), the allocator traits
-//! ([`traits`], [`backing`]), and checks for debug builds and models ([`invariant!`], [`witness`],
+//! [`prefetch`]), a selection without a branch ([`select`](mod@select)), a line of statistics
+//! ([`summary`]), the allocator traits ([`traits`], [`backing`]), and checks for debug builds and models ([`invariant!`], [`witness`],
 //! [`sync`], [`weaken`]).
 //!
 //! The API of this crate is not stable. Depend on the allocators instead.
@@ -63,6 +63,7 @@ pub mod raw;
 pub mod record;
 pub mod rest;
 pub mod select;
+pub mod summary;
 pub mod sync;
 pub mod traits;
 pub mod unit_list;

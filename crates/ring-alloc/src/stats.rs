@@ -1,7 +1,10 @@
 //! Defines the statistics of a ring: the memory that it holds from its backing allocator, and the
 //! part of that memory in live blocks.
 
+use core::fmt;
+
 use ephemera_prim::account::Booked;
+use ephemera_prim::summary;
 
 use crate::geometry::{ChunkClass, Geometry};
 use crate::heap::ChunkHeap;
@@ -22,6 +25,7 @@ use crate::heap::ChunkHeap;
 /// let boxed = Box::new_in([0_u8; 100], ring.clone());
 /// let stats = ring.stats();
 /// assert_eq!((stats.blocks_live, stats.bytes_live), (1, 100));
+/// assert!(stats.to_string().ends_with("KiB held, 100 B live"));
 /// assert!(stats.overhead() >= 31 << 10, "the block keeps a chunk of 32 KiB");
 /// drop(boxed);
 /// ring.trim();
@@ -99,6 +103,13 @@ pub struct ClassStats {
     pub blocks_live: usize,
     /// The bytes in use by the program: the requested sizes of the live blocks of this class.
     pub bytes_live: usize,
+}
+
+/// Displays `bytes_held` and `bytes_live`, and the limit if there is one.
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        summary::write(f, self.bytes_held, self.bytes_live, self.limit)
+    }
 }
 
 impl Stats {

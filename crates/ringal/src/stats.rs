@@ -1,5 +1,9 @@
 //! The statistics of a ring.
 
+use core::fmt;
+
+use ephemera_prim::summary;
+
 use crate::geometry::room;
 use crate::word::Word;
 
@@ -15,6 +19,7 @@ use crate::word::Word;
 /// let stats = ring.stats();
 /// assert_eq!(stats.buffers_live, 1);
 /// assert!(stats.bytes_live >= 1_000 && stats.largest_free < stats.capacity);
+/// assert!(stats.to_string().starts_with("4.1 KiB held, "));
 /// drop(buffer);
 /// assert_eq!(ring.stats().largest_free, ring.capacity());
 /// ```
@@ -46,6 +51,13 @@ pub struct Stats {
     /// was written there. A buffer that was forgotten with `mem::forget` does not count at its last
     /// position.
     pub high_water: usize,
+}
+
+/// Displays `bytes_held` and `bytes_live`.
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        summary::write(f, self.bytes_held, self.bytes_live, usize::MAX)
+    }
 }
 
 impl Stats {

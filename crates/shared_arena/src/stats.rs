@@ -1,5 +1,9 @@
 //! Reports the memory that an arena holds, and how much of it is in use.
 
+use core::fmt;
+
+use ephemera_prim::summary;
+
 use crate::group::PageGroupPtr;
 use crate::shard::ShardPtr;
 use crate::store::{ArenaStore, enter_patiently};
@@ -47,6 +51,13 @@ pub struct Stats {
     /// A bare `clone`, without the C library's `fork`, can create a child process while another
     /// thread of the parent holds the lock. In that child, `unread` stays true.
     pub unread: bool,
+}
+
+/// Displays `bytes_held` and `bytes_live`, and the limit if there is one.
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        summary::write(f, self.bytes_held, self.bytes_live, self.limit)
+    }
 }
 
 impl Stats {

@@ -1,6 +1,9 @@
 //! `Stats`: the bytes that a pool holds, and the slots that are live.
 
+use core::fmt;
+
 use ephemera_prim::account::Booked;
+use ephemera_prim::summary;
 
 use crate::heap::UnitHeap;
 use crate::unit::{UnitPtr, UnitState};
@@ -22,6 +25,7 @@ use crate::unit::{UnitPtr, UnitState};
 /// let boxed = pool.alloc([0_u8; 96]);
 /// let stats = pool.stats();
 /// assert_eq!((stats.units, stats.slots_live, stats.bytes_live), (1, 1, 96));
+/// assert!(stats.to_string().ends_with("KiB held, 96 B live"));
 /// assert!(stats.is_complete() && stats.overhead() < stats.bytes_held);
 /// drop(boxed);
 /// assert_eq!(pool.stats().empty_units, 1);
@@ -72,6 +76,13 @@ pub struct Stats {
     /// record is the state of one thread for all of its pools. These records are never freed and
     /// are not part of `bytes_held`.
     pub extra_records: usize,
+}
+
+/// Displays `bytes_held` and `bytes_live`, and the limit if there is one.
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        summary::write(f, self.bytes_held, self.bytes_live, self.limit)
+    }
 }
 
 impl Stats {

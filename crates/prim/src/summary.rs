@@ -1,0 +1,45 @@
+//! Writes the statistics of an allocator as one line, for all crates in the same form.
+#![forbid(unsafe_code)]
+
+use core::fmt;
+
+/// A number of bytes, which is displayed in the largest unit of which there is at least one.
+struct Bytes(usize);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(usize, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+        match UNITS.into_iter().find(|(unit, _)| self.0 >= *unit) {
+            Some((unit, name)) => write!(f, "{:.1} {name}", self.0 as f64 / unit as f64),
+            None => write!(f, "{} B", self.0),
+        }
+    }
+}
+
+/// Writes the numbers of bytes that an allocator holds and that the program uses, and the limit on
+/// the former unless it is `usize::MAX`: `1.5 KiB held, 144 B live, limit 4.0 MiB`.
+pub fn write(f: &mut fmt::Formatter<'_>, held: usize, live: usize, limit: usize) -> fmt::Result {
+    write!(f, "{} held, {} live", Bytes(held), Bytes(live))?;
+    if limit == usize::MAX { Ok(()) } else { write!(f, ", limit {}", Bytes(limit)) }
+}
+
+#[cfg(all(test, feature = "alloc", not(ephemera_loom)))]
+mod tests {
+    use alloc::string::ToString;
+    use core::fmt;
+
+    struct Summary(usize, usize, usize);
+
+    impl fmt::Display for Summary {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            super::write(f, self.0, self.1, self.2)
+        }
+    }
+
+    #[test]
+    fn bytes_have_the_largest_unit_that_fits() {
+        assert_eq!(Summary(1_536, 144, usize::MAX).to_string(), "1.5 KiB held, 144 B live");
+        assert_eq!(Summary(1_023, 0, 4 << 20).to_string(), "1023 B held, 0 B live, limit 4.0 MiB");
+        assert_eq!(Summary(5 << 29, 1 << 20, 0).to_string(), "2.5 GiB held, 1.0 MiB live, limit 0 B");
+    }
+}
