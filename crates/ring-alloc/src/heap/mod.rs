@@ -157,7 +157,7 @@ pub(crate) unsafe trait RingEnv: Copy {
     type Backing: Allocator;
     type Account: Account;
     /// Whether other threads free blocks of the heap, so that chunks may rest (see `rest`).
-    const HANDS_OVER: bool;
+    const HANDS_OVER: bool = false;
 
     fn heap(&self) -> &ChunkHeap;
     /// Returns the front of `heap`, from a copy if the environment keeps one (H7).
@@ -176,10 +176,15 @@ pub(crate) unsafe trait RingEnv: Copy {
     /// Returns the owner word of this heap's chunks: the address of a record, or null.
     fn identity(&self) -> *const ();
     /// Returns whether this heap's owner may write the words of `chunk`.
-    fn owns(&self, chunk: ChunkPtr) -> bool;
+    #[inline]
+    fn owns(&self, chunk: ChunkPtr) -> bool {
+        self.identity() == chunk.owner()
+    }
     /// Returns the number of empty chunks of each class that the heap keeps besides the front, if
     /// no chunks rest.
-    fn retain(&self) -> usize;
+    fn retain(&self) -> usize {
+        Self::Geometry::RETAIN
+    }
     /// Returns the lock for threads that evict chunks of the heap, or `None` if no thread does.
     #[inline]
     fn evictions(&self) -> Option<&Evictions> {
@@ -187,17 +192,15 @@ pub(crate) unsafe trait RingEnv: Copy {
     }
     /// Returns whether the heap may grow to let chunks rest (see `rest`). Returns `false` under a
     /// limit, and in a ring for one thread.
-    fn may_rest(&self) -> bool;
-    /// Counts a slow path of a heap that this thread owns. Some calls also look for idle owners.
-    fn visit(&self) {}
+    fn may_rest(&self) -> bool {
+        false
+    }
     /// Books the remote frees of the chunks in the inbox: adds them to the chunks' sums of freed
     /// blocks.
-    fn book_mail(&self);
-    /// Returns whether a thread has asked all owners to trim since the last call for this heap.
-    fn trim_asked(&self) -> bool;
+    fn book_mail(&self) {}
     /// Frees the empty chunks of records that no thread has leased, and asks the holders of all
     /// other records to trim. After a refusal, the slow path calls this before its second attempt.
-    fn last_resort(&self);
+    fn last_resort(&self) {}
     /// Frees a block, or bytes of one, in a chunk that this heap's owner does not own.
     ///
     /// # Safety

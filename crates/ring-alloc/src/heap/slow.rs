@@ -31,10 +31,6 @@ pub(crate) fn refill<E: RingEnv>(
     class: ChunkClass,
     limit: Limit,
 ) -> Result<NonNull<u8>, AllocError> {
-    env.visit();
-    if env.trim_asked() {
-        trim(env);
-    }
     let chunk = match next_rested(env, class) {
         Some(chunk) => chunk,
         None => {

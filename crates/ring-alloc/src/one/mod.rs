@@ -6,7 +6,8 @@
 //! * `record`: the data of each record, and remote frees.
 //! * `idle_chunks`: how other threads free or purge the chunks of an idle owner.
 
-#[cfg(any(test, not(ephemera_loom)))]
+#[cfg(not(ephemera_loom))]
+mod handle;
 mod idle_chunks;
 #[cfg(all(test, not(ephemera_loom)))]
 mod idle_tests;
@@ -20,6 +21,3 @@ mod thread;
 
 #[cfg(not(ephemera_loom))]
 pub use handle::OneRingAlloc;
-
-#[cfg(not(ephemera_loom))]
-mod handle;

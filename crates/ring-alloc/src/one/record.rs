@@ -11,17 +11,13 @@ use allocator_api2::alloc::AllocError;
 use crossbeam_utils::CachePadded;
 use ephemera_prim::account::{Account, Limit, SharedAccount};
 use ephemera_prim::epoch::Epoch;
-#[cfg(any(test, not(ephemera_loom)))]
-use ephemera_prim::idle::Mail;
 #[cfg(not(ephemera_loom))]
 use ephemera_prim::idle::{IDLE_MS, IdleQueue, LOOK_EVERY};
-#[cfg(any(test, not(ephemera_loom)))]
-use ephemera_prim::idle::{IdleBy, IdleHeaps, Purged, PushedBytes};
+use ephemera_prim::idle::{IdleBy, IdleHeaps, Mail, Purged, PushedBytes};
 use ephemera_prim::pages::Pages;
 use ephemera_prim::record::{Lease, Record, Registry};
 use ephemera_prim::word::OwnerUsize;
 
-#[cfg(any(test, not(ephemera_loom)))]
 use super::idle_chunks::purge_chunks;
 use crate::chunk::{self, Chunk, ChunkPtr};
 use crate::geometry::{self, ChunkClass, Geometry};
@@ -31,6 +27,9 @@ use crate::stats::Stats;
 
 /// A record with the data of this allocator.
 pub(super) type HeapRecord<G> = Record<RingRecord<G>>;
+
+/// A record of a realm.
+pub(super) type RealmRecord<R> = HeapRecord<<R as Realm>::Geometry>;
 
 /// The heap of one owner, and its mail: the remote frees that the owner has not booked.
 #[derive(Debug)]
@@ -46,7 +45,6 @@ pub(crate) struct RingRecord<G> {
     pub(super) mail: CachePadded<Mail<Chunk, HeapRecord<G>>>,
     /// The number of bytes of the chunks that other threads pushed since the owner's last slow
     /// path. It has its own cache line, because those threads write it.
-    #[cfg(any(test, not(ephemera_loom)))]
     pushed: CachePadded<PushedBytes>,
     geometry: PhantomData<fn() -> G>,
 }
@@ -78,7 +76,6 @@ impl<G: Geometry> RingRecord<G> {
                 epoch_seen: OwnerUsize::new(0),
                 visits: OwnerUsize::new(0),
                 mail: CachePadded::new(Mail::new()),
-                #[cfg(any(test, not(ephemera_loom)))]
                 pushed: CachePadded::new(PushedBytes::new()),
                 geometry: PhantomData,
             }
@@ -88,7 +85,6 @@ impl<G: Geometry> RingRecord<G> {
     /// Prepares the data for a new holder of the record.
     pub(crate) fn enter(&self) {
         self.heap.enter();
-        #[cfg(any(test, not(ephemera_loom)))]
         self.pushed.forget();
     }
 }
@@ -165,7 +161,7 @@ pub(crate) fn clean<R: Realm>(realm: R) {
 }
 
 /// If no thread has leased the record, drains its inbox and frees its empty chunks.
-fn look_after<R: Realm>(realm: R, record: &Record<RingRecord<R::Geometry>>) {
+fn look_after<R: Realm>(realm: R, record: &RealmRecord<R>) {
     record.look_after(needs_drain, |record| drain(realm, record));
 }
 
@@ -182,7 +178,7 @@ fn needs_drain<G>(data: &RingRecord<G>) -> bool {
 
 /// Drains a record if no thread holds it. A thread that pushed a chunk to the record's inbox, or
 /// put borrowed chunks back, must then call this.
-pub(super) fn drain_free_record<R: Realm>(realm: R, record: &HeapRecord<R::Geometry>) {
+pub(super) fn drain_free_record<R: Realm>(realm: R, record: &RealmRecord<R>) {
     if record.is_free() {
         // Without this call, no thread would drain this inbox before the record is leased again.
         look_after(realm, record);
@@ -195,7 +191,7 @@ pub(super) static DRAINS: core::sync::atomic::AtomicUsize = core::sync::atomic::
 
 /// Drains the inbox of a record that this thread has leased only to drain it. Abandons the drained
 /// chunks that have live blocks, and frees the empty chunks.
-fn drain<R: Realm>(realm: R, record: &Record<RingRecord<R::Geometry>>) {
+fn drain<R: Realm>(realm: R, record: &RealmRecord<R>) {
     #[cfg(all(test, not(ephemera_loom)))]
     DRAINS.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
     record.data().enter();
@@ -209,9 +205,9 @@ fn drain<R: Realm>(realm: R, record: &Record<RingRecord<R::Geometry>>) {
 }
 
 /// A thread as the owner of its record's heap. NOWHERE and GONE have a heap without chunks.
-#[derive(Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct RecordOwner<'w, R: Realm> {
-    pub(crate) record: &'w Record<RingRecord<R::Geometry>>,
+    pub(crate) record: &'w RealmRecord<R>,
     pub(crate) realm: R,
 }
 
@@ -233,15 +229,6 @@ impl<R: Realm> RecordOwner<'_, R> {
     }
 }
 
-impl<R: Realm> Clone for RecordOwner<'_, R> {
-    #[inline]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<R: Realm> Copy for RecordOwner<'_, R> {}
-
 // SAFETY: the record's holder has entered the heap and owns it (L1). The heaps of NOWHERE and GONE
 // are never written (H6). The owner word of each chunk names the record. `front` reads the heap,
 // and `front_changed` renews the copy in the thread-local (H7). All chunks come from `Pages`.
@@ -260,8 +247,17 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
         R::front_changed();
     }
 
-    #[inline]
+    /// Counts this slow path, and trims first if a thread has asked all owners to. In some of these
+    /// slow paths, also looks for idle owners.
     fn refill(self, layout: Layout, class: ChunkClass, limit: Limit) -> Result<NonNull<u8>, AllocError> {
+        let (world, data) = (self.realm.world(), self.record.data());
+        #[cfg(not(ephemera_loom))]
+        if data.visits.add(1) % LOOK_EVERY == 0 {
+            world.idle.look(&IdleRings(self.realm));
+        }
+        if world.epoch.turned(&data.epoch_seen) {
+            heap::trim(self);
+        }
         heap::refill(self, layout, class, limit)
     }
 
@@ -279,15 +275,6 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
     }
 
     #[inline]
-    fn owns(&self, chunk: ChunkPtr) -> bool {
-        chunk.owner() == self.identity()
-    }
-
-    fn retain(&self) -> usize {
-        R::Geometry::RETAIN
-    }
-
-    #[inline]
     fn evictions(&self) -> Option<&Evictions> {
         Some(&self.record.data().evictions)
     }
@@ -296,19 +283,8 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
         !self.account().is_limited() || weakened!("limited_chunks_rest")
     }
 
-    #[cfg(not(ephemera_loom))]
-    fn visit(&self) {
-        if self.record.data().visits.add(1) % LOOK_EVERY == 0 {
-            self.realm.world().idle.look(&IdleRings(self.realm));
-        }
-    }
-
     fn book_mail(&self) {
         self.book(|_| ());
-    }
-
-    fn trim_asked(&self) -> bool {
-        self.realm.world().epoch.turned(&self.record.data().epoch_seen)
     }
 
     fn last_resort(&self) {
@@ -317,7 +293,7 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
 
     #[inline(never)]
     unsafe fn free_remotely(self, chunk: ChunkPtr, given: LiveCount) {
-        let record = chunk.record().cast::<Record<RingRecord<R::Geometry>>>();
+        let record = chunk.record().cast::<RealmRecord<R>>();
         // SAFETY: a chunk names the record that it was created for, and records are never freed
         // (L3).
         let record = unsafe { &*record };
@@ -341,13 +317,11 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
 }
 
 /// The records of a realm, for a thread that looks for idle owners.
-#[cfg(any(test, not(ephemera_loom)))]
 #[derive(Debug)]
 pub(super) struct IdleRings<R>(pub(super) R);
 
-#[cfg(any(test, not(ephemera_loom)))]
 impl<R: Realm> IdleHeaps for IdleRings<R> {
-    type Heap = HeapRecord<R::Geometry>;
+    type Heap = RealmRecord<R>;
     type Unit = Chunk;
 
     fn mail<'h>(&self, record: &'h Self::Heap) -> &'h Mail<Chunk, Self::Heap> {

@@ -135,15 +135,6 @@ unsafe impl RingEnv for This {
     }
 
     #[inline]
-    fn owns(&self, chunk: ChunkPtr) -> bool {
-        self.owner().owns(chunk)
-    }
-
-    fn retain(&self) -> usize {
-        self.owner().retain()
-    }
-
-    #[inline]
     fn evictions(&self) -> Option<&Evictions> {
         Some(&self.owner().record.data().evictions)
     }
@@ -152,16 +143,8 @@ unsafe impl RingEnv for This {
         self.owner().may_rest()
     }
 
-    fn visit(&self) {
-        self.owner().visit();
-    }
-
     fn book_mail(&self) {
         self.owner().book_mail();
-    }
-
-    fn trim_asked(&self) -> bool {
-        self.owner().trim_asked()
     }
 
     fn last_resort(&self) {
@@ -200,7 +183,7 @@ fn refill_held(
     limit: Limit,
 ) -> Result<NonNull<u8>, AllocError> {
     let owner = owner(held.record());
-    let block = heap::refill(owner, layout, class, limit);
+    let block = owner.refill(layout, class, limit);
     // Booking may have emptied chunks of an exited thread, which `refill` keeps for a later
     // allocation. After the release, the record may have no holder, so these chunks could stay.
     if matches!(held, Held::Leased(_)) && !weakened!("lease_keeps_empty_chunks") {

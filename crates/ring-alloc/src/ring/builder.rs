@@ -8,7 +8,7 @@ use allocator_api2::alloc::Global;
 use allocator_api2::alloc::{AllocError, Allocator};
 use ephemera_prim::account::UNLIMITED;
 
-use super::inner::{Inner, RingSettings};
+use super::inner::Inner;
 use super::source::ChunkSource;
 use super::{RingAlloc, no_memory};
 use crate::geometry::{Geometry, Standard};
@@ -126,12 +126,12 @@ impl<G: Geometry> Builder<G> {
     /// Returns [`AllocError`] if `backing` cannot allocate the ring's state, or if the limit is
     /// smaller than that state.
     pub fn try_build_in<A: Allocator>(self, backing: A) -> Result<RingAlloc<A, G>, AllocError> {
-        self.create(ChunkSource::Backing(backing))
+        self.create(ChunkSource::backing(backing))
     }
 
     fn create<A: Allocator>(self, source: ChunkSource<A>) -> Result<RingAlloc<A, G>, AllocError> {
-        let settings = RingSettings { limit: self.limit, retain: self.retain.unwrap_or(G::RETAIN) };
-        Inner::create(settings, source).map(RingAlloc::from_inner)
+        let retain = self.retain.unwrap_or(G::RETAIN);
+        Inner::create(self.limit, retain, source).map(RingAlloc::from_inner)
     }
 }
 

@@ -20,13 +20,6 @@ use crate::heap::{self, ChunkHeap, RingEnv};
 use crate::live::LiveCount;
 use crate::stats::Stats;
 
-/// The settings of a ring, as its builder passes them.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct RingSettings {
-    pub(super) limit: usize,
-    pub(super) retain: usize,
-}
-
 #[repr(C)]
 pub(super) struct Inner<A: Allocator, G: Geometry> {
     heap: ChunkHeap,
@@ -47,18 +40,18 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
 
     /// Creates the state of a new ring, with one handle.
     pub(super) fn create(
-        settings: RingSettings,
+        limit: usize,
+        retain: usize,
         source: ChunkSource<A>,
     ) -> Result<NonNull<Self>, AllocError> {
         const { Self::GEOMETRY };
-        let account = LocalAccount::new(settings.limit);
+        let account = LocalAccount::new(limit);
         if !account.reserve(Self::LAYOUT.size()) {
             return Err(AllocError);
         }
-        let place = raw::acquire(source.state_allocator(), Self::LAYOUT)?.cast::<Self>();
+        let place = raw::acquire(&source.allocator, Self::LAYOUT)?.cast::<Self>();
         let heap = ChunkHeap::new();
         heap.enter();
-        let retain = settings.retain;
         let inner = Self { heap, handles: Cell::new(1), account, retain, source, geometry: PhantomData };
         // SAFETY: `place` is new memory of this layout, which nothing else uses.
         unsafe { place.write(inner) };
@@ -102,7 +95,7 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
         let source = ManuallyDrop::new(unsafe { source.read() });
         // SAFETY: the state was acquired from this allocator with this layout, and nothing uses it
         // again.
-        unsafe { raw::release(source.state_allocator(), this.cast(), Self::LAYOUT) };
+        unsafe { raw::release(&source.allocator, this.cast(), Self::LAYOUT) };
         // Drop the backing allocator only if no block is live, because its drop may free the memory
         // of the blocks. If the backing allocator unwinds from `release`, against its contract, it
         // is not dropped either.
@@ -126,7 +119,6 @@ unsafe impl<A: Allocator, G: Geometry> RingEnv for &Inner<A, G> {
     type Geometry = G;
     type Backing = ChunkSource<A>;
     type Account = LocalAccount;
-    const HANDS_OVER: bool = false;
 
     #[inline]
     fn heap(&self) -> &ChunkHeap {
@@ -159,19 +151,6 @@ unsafe impl<A: Allocator, G: Geometry> RingEnv for &Inner<A, G> {
         self.retain
     }
 
-    /// Returns `false`, because no other thread frees blocks of a ring.
-    fn may_rest(&self) -> bool {
-        false
-    }
-
-    fn book_mail(&self) {}
-
-    fn trim_asked(&self) -> bool {
-        false
-    }
-
-    fn last_resort(&self) {}
-
     #[inline]
     unsafe fn free_remotely(self, _: ChunkPtr, _: LiveCount) {
         ephemera_prim::invariant!(false, "a ring for one thread owns all of its chunks");
@@ -194,22 +173,9 @@ fn report((blocks, bytes): (usize, usize)) {
     let _ = (blocks, bytes);
 }
 
-/// Aborts because the count of handles would overflow, which takes 2^32 leaked handles or more.
+/// Aborts because the count of handles would overflow, which takes 2^32 leaked handles or more. A
+/// panic cannot leave an `extern "C"` function, so it aborts.
 #[cold]
-fn abort() -> ! {
-    #[cfg(feature = "std")]
-    std::process::abort();
-    #[cfg(not(feature = "std"))]
-    {
-        /// A value that panics in its drop. A panic during a panic aborts. `core` has no stable
-        /// function that aborts.
-        struct Bomb;
-        impl Drop for Bomb {
-            fn drop(&mut self) {
-                panic!("the count of RingAlloc handles overflowed");
-            }
-        }
-        let _bomb = Bomb;
-        panic!("the count of RingAlloc handles overflowed");
-    }
+extern "C" fn abort() -> ! {
+    panic!("the count of RingAlloc handles overflowed");
 }

@@ -9,16 +9,19 @@ use crate::geometry::Geometry;
 
 /// The source of a ring's chunks and large blocks. It stays the same for the life of the ring, so
 /// each block returns to the allocator that it came from.
-pub(super) enum ChunkSource<A> {
-    /// The backing allocator that the creator of the ring chose.
-    Backing(A),
-    /// The operating system's pages, if the creator of the ring chose no backing allocator. The
-    /// value in this variant allocates the ring's state.
-    #[cfg(feature = "alloc")]
-    Pages(A),
+pub(super) struct ChunkSource<A> {
+    /// The allocator of the ring's state, and of its chunks and large blocks unless `over_pages`.
+    pub(super) allocator: A,
+    /// Whether the chunks and large blocks come from the operating system's pages.
+    over_pages: bool,
 }
 
 impl<A: Allocator> ChunkSource<A> {
+    /// Returns the source of a ring whose creator chose this backing allocator.
+    pub(super) fn backing(allocator: A) -> Self {
+        Self { allocator, over_pages: false }
+    }
+
     /// Returns the source of a ring of geometry `G` whose creator chose no backing allocator: the
     /// pages, while `global` allocates the ring's state. A chunk that is shorter than a span would
     /// take a whole span. In that case, and without the feature `std`, the source is `global`.
@@ -26,34 +29,22 @@ impl<A: Allocator> ChunkSource<A> {
     pub(super) fn without_backing<G: Geometry>(global: A) -> Self {
         let fill_spans =
             G::SMALL_CHUNK.min(G::MEDIUM_CHUNK) >= SPAN_MIN || weakened!("short_chunks_take_spans");
-        if cfg!(feature = "std") && fill_spans && !weakened!("rings_take_global_chunks") {
-            Self::Pages(global)
-        } else {
-            Self::Backing(global)
-        }
-    }
-
-    /// Returns the allocator of the ring's state.
-    pub(super) fn state_allocator(&self) -> &A {
-        match self {
-            Self::Backing(state) => state,
-            #[cfg(feature = "alloc")]
-            Self::Pages(state) => state,
-        }
+        let over_pages = cfg!(feature = "std") && fill_spans && !weakened!("rings_take_global_chunks");
+        Self { allocator: global, over_pages }
     }
 
     /// Returns the allocator of chunks and large blocks.
     fn chunk_allocator(&self) -> &dyn Allocator {
-        match self {
-            Self::Backing(backing) => backing,
-            #[cfg(feature = "alloc")]
-            Self::Pages(_) => &Pages,
+        #[cfg(feature = "alloc")]
+        if self.over_pages {
+            return &Pages;
         }
+        &self.allocator
     }
 }
 
-// SAFETY: every method forwards to the allocator of the variant, which never changes. Blocks stay
-// valid as long as those of that allocator. A `ChunkSource` has no clones.
+// SAFETY: every method forwards to the same allocator, because `over_pages` never changes. Blocks
+// stay valid as long as those of that allocator. A `ChunkSource` has no clones.
 unsafe impl<A: Allocator> Allocator for ChunkSource<A> {
     ephemera_prim::__forward_allocator!(|self| *self.chunk_allocator(), Allocator);
 }
