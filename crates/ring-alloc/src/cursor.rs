@@ -6,6 +6,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+use core::ops::Range;
+
 /// The granularity of blocks in a chunk: a block takes up a multiple of this number of bytes. The
 /// cursor is therefore aligned for most types, and an allocation depends on the previous one
 /// through a single addition.
@@ -17,36 +19,29 @@ pub(crate) const fn room_of(size: usize) -> usize {
     (size + (GRANULE - 1)) & !(GRANULE - 1)
 }
 
-/// The placement of a block: its address, and the value of the cursor after its allocation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Placement {
-    pub(crate) start: usize,
-    pub(crate) cursor: usize,
-}
-
-/// Returns the placement of the next block of `size` bytes aligned to `align`, or `None` if the
-/// block would end after `end`.
+/// Returns the addresses that the next block of `size` bytes aligned to `align` takes up, or `None`
+/// if the block would end after `end`. The end of these addresses is the next value of the cursor.
 ///
 /// The sums cannot overflow. `cursor` and `end` are at least 4 MiB below the end of the address
 /// space (R1 of `ephemera_prim::raw`). `size` and `align` are at most 1 MiB, the largest size of a
 /// chunk in any geometry.
 #[inline]
-pub(crate) const fn place(cursor: usize, end: usize, size: usize, align: usize) -> Option<Placement> {
+pub(crate) const fn place(cursor: usize, end: usize, size: usize, align: usize) -> Option<Range<usize>> {
     let start = if align > GRANULE { cursor.wrapping_add(align - 1) & !(align - 1) } else { cursor };
     let after = start.wrapping_add(room_of(size));
-    if after > end { None } else { Some(Placement { start, cursor: after }) }
+    if after > end { None } else { Some(start..after) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Placement, place, room_of};
+    use super::{place, room_of};
 
     #[test]
     fn blocks_are_adjacent() {
-        assert_eq!(place(128, 1024, 16, 8), Some(Placement { start: 128, cursor: 144 }));
-        assert_eq!(place(144, 1024, 16, 16), Some(Placement { start: 144, cursor: 160 }));
-        assert_eq!(place(144, 1024, 1, 1), Some(Placement { start: 144, cursor: 152 }));
-        assert_eq!(place(144, 1024, 1, 64), Some(Placement { start: 192, cursor: 200 }));
+        assert_eq!(place(128, 1024, 16, 8), Some(128..144));
+        assert_eq!(place(144, 1024, 16, 16), Some(144..160));
+        assert_eq!(place(144, 1024, 1, 1), Some(144..152));
+        assert_eq!(place(144, 1024, 1, 64), Some(192..200));
     }
 
     #[test]
@@ -59,7 +54,7 @@ mod tests {
 
     #[test]
     fn blocks_may_end_at_the_last_byte_and_not_beyond() {
-        assert_eq!(place(1000, 1024, 24, 8), Some(Placement { start: 1000, cursor: 1024 }));
+        assert_eq!(place(1000, 1024, 24, 8), Some(1000..1024));
         assert_eq!(place(1000, 1024, 25, 8), None);
         assert_eq!(place(1016, 1024, 1, 16), None);
         // Not even a block of one byte fits into the full chunk, the front of threads that do not

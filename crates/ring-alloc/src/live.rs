@@ -7,8 +7,6 @@
 //! because only their difference matters: the count of the live blocks and bytes.
 #![forbid(unsafe_code)]
 
-use core::fmt;
-
 /// The number of bits that count bytes: 24, because a chunk has at most 1 MiB, and because x86-64
 /// adds `1 << 24` and a size in one instruction.
 const BYTES_BITS: u32 = 24;
@@ -16,7 +14,7 @@ const BYTES_MASK: u64 = (1 << BYTES_BITS) - 1;
 
 /// `(blocks << 24) + bytes`: a count of blocks with their bytes, or a sum of such counts. Neither
 /// field overflows for the live blocks of a chunk of at most 1 MiB.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LiveCount(u64);
 
 impl LiveCount {
@@ -66,12 +64,6 @@ impl LiveCount {
     pub(crate) const fn minus(self, back: Self, unbooked: Self) -> Self {
         let left = self.0.wrapping_sub(back.0).wrapping_sub(unbooked.0);
         if (left as i64) < 0 { Self::NONE } else { Self(left) }
-    }
-}
-
-impl fmt::Debug for LiveCount {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "LiveCount({} blocks, {} bytes)", self.blocks(), self.bytes())
     }
 }
 

@@ -101,10 +101,10 @@ impl FrontPtr {
     pub(crate) fn bump(self, size: usize, align: usize) -> Option<NonNull<u8>> {
         let place = place(self.next().get(), self.end().get(), size, align)?;
         self.contents().write();
-        self.next().set(place.cursor);
+        self.next().set(place.end);
         self.taken().add(LiveCount::block(size).word());
         let block = self.at(place.start);
-        prefetch::for_write(self.as_ptr().cast::<u8>().with_addr(place.cursor));
+        prefetch::for_write(self.as_ptr().cast::<u8>().with_addr(place.end));
         // SAFETY: the block is in the chunk and between the old cursor and the new one, so no live
         // block overlaps it.
         unsafe { unpoison(block, size) };

@@ -35,19 +35,14 @@ impl ChunkPtr {
     /// Books the foreign word of a chunk that came out of the inbox: remote frees, or a complete
     /// countdown. Returns whether the chunk ran empty. If so, the caller must rewind the chunk.
     pub(crate) fn book_word(self, word: u64) -> bool {
-        self.end_purge();
+        if self.is_purged() {
+            self.purged().store(false, Ordering::Relaxed);
+        }
         if word == COMPLETE {
             self.back().set(self.taken());
             return true;
         }
         self.book(LiveCount::from_word(word))
-    }
-
-    /// Clears the flag that marks the chunk as purged.
-    fn end_purge(self) {
-        if self.is_purged() {
-            self.purged().store(false, Ordering::Relaxed);
-        }
     }
 
     /// Ends the use of a chunk that this thread has borrowed and evicted, and returns its memory,

@@ -3,7 +3,7 @@
 use core::ptr;
 
 use super::{ChunkHeap, RingEnv, full_chunk};
-use crate::chunk::{BumpCursor, Chunk, ChunkPtr};
+use crate::chunk::ChunkPtr;
 use crate::geometry::ChunkClass;
 
 /// Makes the second cursor of `chunk` the front of `class` if the chunk is divided, its first
@@ -16,10 +16,17 @@ pub(super) fn set_front<E: RingEnv>(env: E, class: ChunkClass, chunk: Option<Chu
         (None, Some(chunk)) => chunk.front().as_ptr(),
         (None, None) => full_chunk(),
     };
+    let heap = env.heap();
     if class == ChunkClass::Small {
-        env.heap().set_divided_front(divided.map_or(ptr::null_mut(), ChunkPtr::as_ptr));
+        heap.holes.divided_front.set(divided.map_or(ptr::null_mut(), ChunkPtr::as_ptr));
     }
-    env.heap().set_front(class, front);
+    let word = &heap.fronts[class.index()];
+    // Publishes the sums of the previous front (B2).
+    if weakened!("ring_front_relaxed") {
+        word.set(front);
+    } else {
+        word.publish(front);
+    }
     if !weakened!("front_not_renewed") {
         env.front_changed();
     }
@@ -37,12 +44,6 @@ impl ChunkHeap {
         }
     }
 
-    /// Makes `front` the front of `class`, and publishes the sums of the previous front (B2).
-    pub(super) fn set_front(&self, class: ChunkClass, front: *mut BumpCursor) {
-        let word = &self.fronts[class.index()];
-        if weakened!("ring_front_relaxed") { word.set(front) } else { word.publish(front) }
-    }
-
     /// Returns whether the owner has replaced `chunk` as the front. If so, the caller sees every
     /// allocation of the owner in the chunk. The caller must have borrowed the chunk (B2), and run
     /// the heavy fence since if the chunk is divided (B3).
@@ -57,11 +58,5 @@ impl ChunkHeap {
     pub(crate) fn divided_front(&self) -> Option<ChunkPtr> {
         // SAFETY: the chunk of a front is not freed (C1).
         unsafe { ChunkPtr::from_raw(self.holes.divided_front.get()) }
-    }
-
-    /// Notes the chunk of the front of small blocks, or null if the front is not the second cursor
-    /// of a chunk.
-    pub(super) fn set_divided_front(&self, divided: *mut Chunk) {
-        self.holes.divided_front.set(divided);
     }
 }
