@@ -2,13 +2,13 @@
 //! blocks from the lists of all chunks, and then free them. While a thread has the lock, the owner
 //! neither removes chunks nor follows the links of these lists (B4).
 
-use ephemera_prim::biased::{BiasedGuard, BiasedLock, OwnerPass};
+use ephemera_prim::biased::BiasedLock;
 use ephemera_prim::sync::{AtomicBool, AtomicUsize, Ordering};
 
 /// The lock of a heap whose chunks other threads may evict.
 #[derive(Debug)]
 pub(crate) struct Evictions {
-    lock: BiasedLock,
+    pub(crate) lock: BiasedLock,
     /// The number of small chunks that other threads evicted. Only a thread with the lock writes
     /// it.
     small: AtomicUsize,
@@ -38,11 +38,6 @@ impl Evictions {
         postponed && !weakened!("postponed_chunks_stay")
     }
 
-    /// Enters the lock as the owner of the heap.
-    pub(super) fn enter(&self) -> OwnerPass<'_> {
-        self.lock.enter()
-    }
-
     /// Returns the number of small chunks that other threads evicted. Only the owner may call this.
     pub(super) fn small(&self) -> usize {
         if weakened!("evicted_chunks_count") { 0 } else { self.small.load(Ordering::Relaxed) }
@@ -54,11 +49,6 @@ impl Evictions {
         if self.postponed.load(Ordering::Relaxed) != postponed {
             self.postponed.store(postponed, Ordering::Relaxed);
         }
-    }
-
-    /// Locks, unless the owner uses the lists, or another thread has the lock.
-    pub(crate) fn try_lock(&self) -> Option<BiasedGuard<'_>> {
-        self.lock.try_lock()
     }
 
     /// Counts a small chunk that this thread, which has the lock, evicted.

@@ -54,7 +54,7 @@ impl ChunkHeap {
         if chunks.iter().flatten().all(|chunk| chunk.is_divided()) {
             return [false; N];
         }
-        let Some(_guard) = evictions.try_lock() else { return [false; N] };
+        let Some(_guard) = evictions.lock.try_lock() else { return [false; N] };
         // SAFETY: while this thread has the lock, the owner only adds chunks (B4), and no other
         // thread evicts chunks.
         let evictors = self.chunks.each_ref().map(|chunks| unsafe { chunks.evict() });
@@ -109,7 +109,7 @@ pub(crate) struct KeptChunks<'h>(Option<OwnerPass<'h>>);
 /// Keeps other threads from evicting chunks until the result is dropped. A thread that has already
 /// begun to evict chunks goes on. Only the owner of the heap may call this.
 pub(crate) fn keep_chunks<E: RingEnv>(env: &E) -> KeptChunks<'_> {
-    KeptChunks(env.evictions().map(Evictions::enter))
+    KeptChunks(env.evictions().map(|evictions| evictions.lock.enter()))
 }
 
 /// Lets the owner of the heap, the caller, remove chunks and follow the links of the lists of all
@@ -170,17 +170,15 @@ pub(super) fn unlink<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, wai
     let heap = env.heap();
     let mut removal = Removal::Postponed;
     let mut remove = || {
-        let kept = keep_lists(&env);
-        if kept.is_none() {
-            removal = Removal::Postponed;
-            return false;
+        removal = Removal::Postponed;
+        if let Some(_kept) = keep_lists(&env) {
+            heap.move_census_past(chunk);
+            // SAFETY: the caller owns the heap (H1), the chunk is on the list (H5), and no thread
+            // evicts chunks (B4).
+            let removed = unsafe { heap.chunks[class.index()].remove(chunk.as_non_null()) };
+            removal = if removed { Removal::Done } else { Removal::Protected };
         }
-        heap.move_census_past(chunk);
-        // SAFETY: the caller owns the heap (H1), the chunk is on the list (H5), and no thread
-        // evicts chunks (B4).
-        let removed = unsafe { heap.chunks[class.index()].remove(chunk.as_non_null()) };
-        removal = if removed { Removal::Done } else { Removal::Protected };
-        removed
+        removal == Removal::Done
     };
     let removed = if wait == Wait::No { remove() } else { try_patiently(remove) };
     if removed && class == ChunkClass::Small {

@@ -32,7 +32,7 @@ mod fast;
 mod front;
 mod holes;
 mod large;
-mod list;
+pub(crate) mod list;
 mod resize;
 mod rest;
 pub(crate) mod slow;
@@ -40,11 +40,7 @@ mod sparse;
 
 pub(crate) use evict::Evictions;
 pub(crate) use fast::{allocate, deallocate};
-#[cfg(all(feature = "std", target_has_atomic = "64"))]
-pub(crate) use list::keep_chunks;
-#[cfg(all(test, feature = "std", target_has_atomic = "64", not(ephemera_loom)))]
-pub(crate) use list::{keep_lists, small_chunks};
-pub(crate) use resize::{allocate_zeroed, grow, grow_zeroed, shrink};
+pub(crate) use resize::{allocate_zeroed, grow, shrink};
 pub(crate) use slow::{dissolve, refill, trim};
 
 use core::alloc::Layout;

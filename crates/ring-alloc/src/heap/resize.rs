@@ -31,45 +31,30 @@ pub(crate) fn allocate_zeroed<E: RingEnv>(env: E, layout: Layout) -> Result<NonN
     Ok(block)
 }
 
-/// Grows a block: in place if possible, and otherwise by moving it.
+/// Grows a block: in place if possible, and otherwise by moving it. The bytes that the block gains
+/// are zero if `zeroed`. This function is inlined so that the compiler specialises it for the
+/// constant of each caller.
 ///
 /// # Safety
 /// `block` is a live block of layout `old` from the allocator of `env`, and `new` is not smaller.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn grow<E: RingEnv>(
     env: E,
     block: NonNull<u8>,
     old: Layout,
     new: Layout,
-) -> Result<NonNull<u8>, AllocError> {
-    // SAFETY: the caller's block is live with layout `old`, and `new` is not smaller.
-    match unsafe { grow_in_place(env, block, old, new) } {
-        Some(grown) => Ok(grown),
-        // SAFETY: the failed attempt left the block unchanged, so it is still live with layout
-        // `old`.
-        None => unsafe { grow_elsewhere(env, block, old, new, false) },
-    }
-}
-
-/// Grows a block like [`grow`], and zeroes the bytes that the block gained.
-///
-/// # Safety
-/// `block` is a live block of layout `old` from the allocator of `env`, and `new` is not smaller.
-#[inline]
-pub(crate) unsafe fn grow_zeroed<E: RingEnv>(
-    env: E,
-    block: NonNull<u8>,
-    old: Layout,
-    new: Layout,
+    zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
     // SAFETY: the caller's block is live with layout `old`, and `new` is not smaller.
     let Some(grown) = (unsafe { grow_in_place(env, block, old, new) }) else {
         // SAFETY: the failed attempt left the block unchanged, so it is still live with layout
         // `old`.
-        return unsafe { grow_elsewhere(env, block, old, new, true) };
+        return unsafe { grow_elsewhere(env, block, old, new, zeroed) };
     };
-    // SAFETY: the grown block has `new.size()` bytes.
-    unsafe { zero_tail(grown, old, new) };
+    if zeroed {
+        // SAFETY: the grown block has `new.size()` bytes.
+        unsafe { zero_tail(grown, old, new) };
+    }
     Ok(grown)
 }
 
@@ -117,45 +102,32 @@ unsafe fn grow_elsewhere<E: RingEnv>(
     new: Layout,
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
-    if let Some(class) = same_class::<E>(block, old, new) {
-        // SAFETY: the caller's block is live with layout `old`, and of this class.
-        if old.size() == new.size() || unsafe { grow_in_hole(env, block, class, old, new) } {
-            if zeroed {
-                // SAFETY: the block now has `new.size()` bytes.
-                unsafe { zero_tail(block, old, new) };
-            }
-            return Ok(block);
-        }
-    }
-    if is_large::<E>(old) && is_large::<E>(new) {
+    let stays = same_class::<E>(block, old, new).is_some()
+        && (old.size() == new.size() || grow_in_hole(env, block, old, new));
+    let grown = if stays {
+        block
+    } else if is_large::<E>(old) && is_large::<E>(new) {
         // SAFETY: the caller's block is live with layout `old`, `new` is not smaller, and both
         // layouts are large.
         return unsafe { large::grow(env, block, (old, new), zeroed) };
-    }
-    // SAFETY: the caller's block is live with layout `old`, and both layouts have at least
-    // `old.size()` bytes.
-    let moved = unsafe { relocate(env, block, old, new, old.size(), Limit::Applies) }?;
+    } else {
+        // SAFETY: the caller's block is live with layout `old`, and both layouts have at least
+        // `old.size()` bytes.
+        unsafe { relocate(env, block, old, new, old.size(), Limit::Applies) }?
+    };
     if zeroed {
-        // SAFETY: the new block has `new.size()` bytes.
-        unsafe { zero_tail(moved, old, new) };
+        // SAFETY: the block now has `new.size()` bytes.
+        unsafe { zero_tail(grown, old, new) };
     }
-    Ok(moved)
+    Ok(grown)
 }
 
-/// Grows a small block in place if it is the top block of the hole through which the front runs,
-/// and there is room after it. Otherwise, returns `false` and leaves the block unchanged.
-///
-/// # Safety
-/// `block` is a live block of layout `old` and of this class from the allocator of `env`.
-unsafe fn grow_in_hole<E: RingEnv>(
-    env: E,
-    block: NonNull<u8>,
-    class: ChunkClass,
-    old: Layout,
-    new: Layout,
-) -> bool {
+/// Grows a live block of layout `old` in place if it is the top block of the hole through which the
+/// front runs, and there is room after it. Otherwise, returns `false` and leaves it unchanged.
+fn grow_in_hole<E: RingEnv>(env: E, block: NonNull<u8>, old: Layout, new: Layout) -> bool {
+    // Only blocks in that small chunk have its address as their base.
     let base = ephemera_prim::raw::base_addr(block, E::Geometry::SMALL_CHUNK);
-    let chunk = env.heap().divided_front().filter(|chunk| class == ChunkClass::Small && chunk.addr() == base);
+    let chunk = env.heap().divided_front().filter(|chunk| chunk.addr() == base);
     chunk.is_some_and(|chunk| chunk.current().grow_top(block.addr().get(), old.size(), new.size()))
 }
 

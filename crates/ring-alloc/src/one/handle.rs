@@ -95,7 +95,7 @@ impl OneRingAlloc {
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
         // SAFETY: the caller's block is live, `old` fits it, and `new` is not smaller.
-        let grown = unsafe { heap::grow(thread::This, block, old, new) }?;
+        let grown = unsafe { heap::grow(thread::This, block, old, new, false) }?;
         Ok(NonNull::slice_from_raw_parts(grown, new.size()))
     }
 
@@ -116,7 +116,7 @@ impl OneRingAlloc {
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
         // SAFETY: the caller's block is live, `old` fits it, and `new` is not smaller.
-        let grown = unsafe { heap::grow_zeroed(thread::This, block, old, new) }?;
+        let grown = unsafe { heap::grow(thread::This, block, old, new, true) }?;
         Ok(NonNull::slice_from_raw_parts(grown, new.size()))
     }
 

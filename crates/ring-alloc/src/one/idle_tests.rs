@@ -24,7 +24,7 @@ use super::thread::{ProcessRealm, This, WORLD};
 use crate::OneRingAlloc;
 #[cfg(not(miri))]
 use crate::heap::RingEnv;
-use crate::heap::small_chunks;
+use crate::heap::list::small_chunks;
 
 /// A value of 2 KiB with a number at both ends. A chunk holds fifteen values, so a value starts or
 /// ends on each page of the chunk.
@@ -290,7 +290,7 @@ fn a_forked_child_frees_its_chunks_although_the_lock_was_left_behind() {
     let values: Vec<_> = (0..VALUES).map(value).collect();
     let evictions = This.evictions().expect("other threads evict chunks of this heap");
     // The kernel may refuse the fence.
-    let guard = evictions.try_lock();
+    let guard = evictions.lock.try_lock();
     let right = holds_in_a_child(|| {
         drop(values);
         let few = OneRingAlloc.stats().chunks() < 10;

@@ -50,12 +50,10 @@ pub(crate) struct RingRecord<G> {
 }
 
 impl<G: Geometry> RingRecord<G> {
-    const GEOMETRY: () = geometry::check::<G>(chunk::headers::<G>());
-
     ephemera_prim::const_unless_loom! {
         /// Creates the data of a record without chunks.
         pub(crate) fn new() -> Self {
-            let () = Self::GEOMETRY;
+            const { geometry::check::<G>(chunk::headers::<G>()) };
             Self::with_heap(ChunkHeap::new())
         }
     }
@@ -131,7 +129,7 @@ pub(crate) fn stats<R: Realm>(realm: R) -> Stats {
         stats.add_heap::<R::Geometry>(heap);
         // `has_empties` also finds chunks that ran empty after the walk had passed them.
         let empty = stats.empty_chunks() != before || heap.has_empties();
-        if empty && record.is_free() {
+        if empty {
             look_after(realm, record);
         }
     }
@@ -160,9 +158,13 @@ pub(crate) fn clean<R: Realm>(realm: R) {
     world.registry.records().for_each(|record| look_after(realm, record));
 }
 
-/// If no thread has leased the record, drains its inbox and frees its empty chunks.
-fn look_after<R: Realm>(realm: R, record: &RealmRecord<R>) {
-    record.look_after(needs_drain, |record| drain(realm, record));
+/// If no thread has leased the record, drains its inbox and frees its empty chunks. A thread that
+/// pushed a chunk to the inbox, or put borrowed chunks back, must then call this. Otherwise, no
+/// thread would drain the inbox before the record is leased again.
+pub(super) fn look_after<R: Realm>(realm: R, record: &RealmRecord<R>) {
+    if record.is_free() {
+        record.look_after(needs_drain, |record| drain(realm, record));
+    }
 }
 
 /// Releases a lease. Then drains the record if other threads pushed chunks during the lease, or if
@@ -174,15 +176,6 @@ pub(super) fn release<R: Realm>(realm: R, lease: Lease<'_, RingRecord<R::Geometr
 /// Returns whether a thread that released the record must drain it again.
 fn needs_drain<G>(data: &RingRecord<G>) -> bool {
     data.mail.is_some() || data.evictions.has_postponed()
-}
-
-/// Drains a record if no thread holds it. A thread that pushed a chunk to the record's inbox, or
-/// put borrowed chunks back, must then call this.
-pub(super) fn drain_free_record<R: Realm>(realm: R, record: &RealmRecord<R>) {
-    if record.is_free() {
-        // Without this call, no thread would drain this inbox before the record is leased again.
-        look_after(realm, record);
-    }
 }
 
 /// The number of times that a thread leased a record only to drain it.
@@ -198,7 +191,7 @@ fn drain<R: Realm>(realm: R, record: &RealmRecord<R>) {
     let owner = RecordOwner { record, realm };
     {
         // Another thread may otherwise evict a booked chunk before this thread has abandoned it.
-        let _pass = (!weakened!("drain_keeps_no_chunks")).then(|| heap::keep_chunks(&owner));
+        let _pass = (!weakened!("drain_keeps_no_chunks")).then(|| heap::list::keep_chunks(&owner));
         owner.book(|chunk| heap::slow::abandon(owner, chunk));
     }
     heap::slow::free_empties(owner);
@@ -305,7 +298,7 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
         // blocks of a chunk, which has at most 1 MiB, add up to less than 2^62.
         let pushed = unsafe { inbox.give_back_add(chunk.as_non_null(), given.word()) };
         if pushed {
-            drain_free_record(self.realm, record);
+            look_after(self.realm, record);
             #[cfg(not(ephemera_loom))]
             // SAFETY: records are never freed (L3), and `mail` always returns the same mail for a
             // record.
@@ -341,19 +334,13 @@ impl<R: Realm> IdleHeaps for IdleRings<R> {
     }
 
     fn purge_units(&self, record: &Self::Heap, by: IdleBy) -> Purged {
-        let data = record.data();
-        let purged = purge_chunks::<R::Geometry, _>(
-            &data.heap,
-            &data.evictions,
-            &data.mail,
-            &self.0.world().account,
-            by,
-        );
+        let (data, account) = (record.data(), &self.0.world().account);
+        let purged = purge_chunks::<R::Geometry, _>(&data.heap, &data.evictions, &data.mail, account, by);
         self.drain_free_record(record);
         purged
     }
 
     fn drain_free_record(&self, record: &Self::Heap) {
-        drain_free_record(self.0, record);
+        look_after(self.0, record);
     }
 }

@@ -139,7 +139,7 @@ fn conc_blocks_that_other_threads_free_in_divided_chunks_do_not_overlap() {
             if number % 64 == 0 {
                 let owner = holder.owner();
                 // Another thread may be evicting chunks.
-                if let Some(_kept) = heap::keep_lists(&owner) {
+                if let Some(_kept) = heap::list::keep_lists(&owner) {
                     owner.heap().check_counts::<Divided>();
                 }
             }

@@ -36,7 +36,6 @@ const _: () = assert!(size_of::<Inner<allocator_api2::alloc::Global, geometry::S
 
 impl<A: Allocator, G: Geometry> Inner<A, G> {
     const LAYOUT: Layout = Layout::new::<Self>();
-    const GEOMETRY: () = geometry::check::<G>(chunk::headers::<G>());
 
     /// Creates the state of a new ring, with one handle.
     pub(super) fn create(
@@ -44,7 +43,7 @@ impl<A: Allocator, G: Geometry> Inner<A, G> {
         retain: usize,
         source: ChunkSource<A>,
     ) -> Result<NonNull<Self>, AllocError> {
-        const { Self::GEOMETRY };
+        const { geometry::check::<G>(chunk::headers::<G>()) };
         let account = LocalAccount::new(limit);
         if !account.reserve(Self::LAYOUT.size()) {
             return Err(AllocError);

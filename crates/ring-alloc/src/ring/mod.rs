@@ -146,7 +146,7 @@ impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
         // SAFETY: the caller's block is live, `old` fits it, and `new` is not smaller.
-        let grown = unsafe { heap::grow(self.inner(), block, old, new) }?;
+        let grown = unsafe { heap::grow(self.inner(), block, old, new, false) }?;
         Ok(NonNull::slice_from_raw_parts(grown, new.size()))
     }
 
@@ -167,7 +167,7 @@ impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
         // SAFETY: the caller's block is live, `old` fits it, and `new` is not smaller.
-        let grown = unsafe { heap::grow_zeroed(self.inner(), block, old, new) }?;
+        let grown = unsafe { heap::grow(self.inner(), block, old, new, true) }?;
         Ok(NonNull::slice_from_raw_parts(grown, new.size()))
     }
 
