@@ -29,7 +29,8 @@ pub(crate) struct FrontPtr(NonNull<BumpCursor>);
 impl FrontPtr {
     // The chunk is not freed while the pointer is used (C1).
     words! {
-        fn next() -> &OwnerUsize = next;
+        /// Returns the address at which the next block with an alignment of up to 8 bytes starts.
+        pub(crate) fn next() -> &OwnerUsize = next;
         fn end() -> &Cell<usize> = end;
         /// Returns the `LiveCount` of this cursor's allocations since the chunk was last empty.
         pub(super) fn taken() -> &OwnerU64 = taken;
@@ -88,12 +89,6 @@ impl FrontPtr {
         let chunk = unsafe { self.0.byte_sub(size_of::<Chunk>()) };
         // SAFETY: the pointer may access the whole chunk, which satisfies C1.
         unsafe { ChunkPtr::new(chunk.cast::<Chunk>()) }
-    }
-
-    /// Returns the address at which the next block with an alignment of up to 8 bytes would start.
-    #[inline]
-    pub(crate) fn position(self) -> usize {
-        self.next().get()
     }
 
     /// Allocates `size` bytes at the cursor, aligned to `align`. Returns `None` if they do not fit.

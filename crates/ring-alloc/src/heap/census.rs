@@ -28,10 +28,7 @@ pub(super) fn note_requested<E: RingEnv>(env: E) {
     if !suit::<E::Geometry>() || small_chunks(env) < least::<E::Geometry>() {
         return;
     }
-    let kept = keep_lists(&env);
-    if kept.is_none() {
-        return;
-    }
+    let Some(_kept) = keep_lists(&env) else { return };
     let (census, list) = (&heap.census, heap.small_chunks());
     let mut next = NonNull::new(census.next.get()).or_else(|| {
         census.chunks.set(0);

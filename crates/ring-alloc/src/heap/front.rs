@@ -11,11 +11,7 @@ use crate::geometry::ChunkClass;
 /// `ChunkHeap::enter` also sets fronts, but before a thread-local names the record.
 pub(super) fn set_front<E: RingEnv>(env: E, class: ChunkClass, chunk: Option<ChunkPtr>) {
     let divided = chunk.filter(|chunk| chunk.is_divided());
-    let front = match (divided, chunk) {
-        (Some(chunk), _) => chunk.second().as_ptr(),
-        (None, Some(chunk)) => chunk.front().as_ptr(),
-        (None, None) => full_chunk(),
-    };
+    let front = chunk.map_or_else(full_chunk, |chunk| chunk.current().as_ptr());
     let heap = env.heap();
     if class == ChunkClass::Small {
         heap.holes.divided_front.set(divided.map_or(ptr::null_mut(), ChunkPtr::as_ptr));

@@ -45,32 +45,22 @@ impl ChunkHeap {
     }
 }
 
-/// Notes that the heap continues in an empty chunk that it already had, not in a hole or a new
-/// chunk. Returns whether the heap is still sparse.
-fn note_empty(heap: &ChunkHeap) -> bool {
-    let sparse = &heap.holes.sparse;
-    if !weakened!("sparse_heap_stays_sparse") {
+/// Divides an empty chunk that is or becomes the front, if it is small and the heap is sparse.
+/// Returns whether it did. `requested` says that the chunk is new. If it is not, the heap continues
+/// in a chunk that it already had, and may thereby stop being sparse.
+pub(super) fn divide<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass, requested: bool) -> bool {
+    if class != ChunkClass::Small {
+        return false;
+    }
+    let sparse = &env.heap().holes.sparse;
+    if !requested && !weakened!("sparse_heap_stays_sparse") {
         sparse.set(sparse.get().saturating_sub(1));
     }
-    sparse.get() != 0
-}
-
-/// Prepares an empty small chunk that becomes the front: divides it if the heap is sparse.
-/// `requested` says that the chunk is new.
-#[inline]
-pub(super) fn prepare<E: RingEnv>(env: E, chunk: ChunkPtr, requested: bool) {
-    if env.heap().holes.sparse.get() != 0 {
-        divide(env, chunk, requested);
-    }
-}
-
-/// Divides an empty chunk that becomes the front of a sparse heap, unless the heap thereby stops
-/// being sparse.
-#[inline(never)]
-fn divide<E: RingEnv>(env: E, chunk: ChunkPtr, requested: bool) {
-    if requested || note_empty(env.heap()) {
+    let divides = sparse.get() != 0;
+    if divides {
         chunk.divide::<E::Geometry>();
     }
+    divides
 }
 
 /// Takes a hole: moves the second cursor of a chunk to the start of a hole, and makes it the front.
@@ -218,17 +208,6 @@ fn list_if_hole<E: RingEnv>(env: E, chunk: ChunkPtr) {
     }
 }
 
-/// Restarts the divided front, which ran empty: its second cursor runs through the whole chunk
-/// again. Returns `false` if the caller must unite its sections instead, because the heap is not
-/// sparse.
-pub(super) fn divide_again<E: RingEnv>(env: E, chunk: ChunkPtr) -> bool {
-    if !note_empty(env.heap()) {
-        return false;
-    }
-    chunk.divide::<E::Geometry>();
-    true
-}
-
 /// Unites the sections of a chunk, if it is divided, and removes it from the list of chunks with
 /// holes.
 pub(super) fn unite(heap: &ChunkHeap, chunk: ChunkPtr) {
@@ -277,7 +256,7 @@ pub(super) fn bump<G: Geometry>(front: FrontPtr, layout: Layout) -> Option<NonNu
 /// Counts the gap before the block as freed.
 #[inline(never)]
 fn bump_aligned<G: Geometry>(front: FrontPtr, layout: Layout) -> Option<NonNull<u8>> {
-    let gap = front.position();
+    let gap = front.next().get();
     let block = front.bump(layout.size(), layout.align())?;
     // SAFETY: a block was allocated, so the front is not the full chunk. A first cursor is at the
     // base of its chunk, so only a second cursor has this offset.

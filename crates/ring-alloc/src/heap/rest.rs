@@ -6,7 +6,6 @@ use ephemera_prim::rest::{REST, RestChange};
 use super::RingEnv;
 use super::list::small_chunks;
 use crate::geometry::{ChunkClass, Geometry};
-use crate::live::LiveCount;
 
 /// The minimum number of small chunks of a heap whose chunks rest. The cache lines of fewer chunks
 /// stay in the caches of both cores, so it is faster to reuse the chunks at once.
@@ -23,8 +22,8 @@ pub(super) fn ends<E: RingEnv>(env: E) -> bool {
 /// Counts a small chunk that a booking emptied, if that booking freed at least half of the blocks
 /// that were allocated in the chunk since it was last empty. `given` counts the blocks that the
 /// booking freed (a complete countdown exceeds every count), and `taken` all these blocks.
-pub(super) fn note_emptied<E: RingEnv>(env: E, [given, taken]: [LiveCount; 2]) {
-    if given.word() >= taken.word() / 2 {
+pub(super) fn note_emptied<E: RingEnv>(env: E, given: u64, taken: u64) {
+    if given >= taken / 2 {
         env.heap().rest.note_freed(1);
     }
 }

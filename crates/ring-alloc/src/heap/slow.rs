@@ -57,17 +57,12 @@ pub(crate) fn refill<E: RingEnv>(
 
 /// Returns the next front: an empty chunk, a chunk with a hole for small blocks, or a new chunk.
 fn next<E: RingEnv>(env: E, class: ChunkClass, limit: Limit) -> Result<ChunkPtr, AllocError> {
-    if class != ChunkClass::Small {
-        return env.heap().pop_empty(class).map_or_else(|| obtain(env, class, limit), Ok);
-    }
     if let Some(chunk) = env.heap().pop_empty(class) {
-        holes::prepare(env, chunk, false);
+        holes::divide(env, chunk, class, false);
         return Ok(chunk);
     }
-    if let Some(chunk) = holes::take(env) {
-        return Ok(chunk);
-    }
-    obtain(env, class, limit)
+    let hole = if class == ChunkClass::Small { holes::take(env) } else { None };
+    hole.map_or_else(|| obtain(env, class, limit), Ok)
 }
 
 /// If small chunks rest and no decision about the rest is due, returns the next small front: an
@@ -108,17 +103,14 @@ fn install<E: RingEnv>(env: E, class: ChunkClass, chunk: ChunkPtr) {
 #[cold]
 #[inline(never)]
 fn obtain<E: RingEnv>(env: E, class: ChunkClass, limit: Limit) -> Result<ChunkPtr, AllocError> {
-    let is_small = class == ChunkClass::Small;
     let new = |limit| {
         let chunk = request(env, class, limit)?;
-        if is_small {
-            holes::prepare(env, chunk, true);
-        }
+        holes::divide(env, chunk, class, true);
         Ok(chunk)
     };
     new(Limit::Applies).or_else(|AllocError| {
         make_room(env);
-        let hole = if is_small { holes::take_any(env) } else { None };
+        let hole = if class == ChunkClass::Small { holes::take_any(env) } else { None };
         hole.map_or_else(|| new(limit), Ok)
     })
 }
@@ -184,7 +176,8 @@ pub(super) fn book_divided<E: RingEnv>(env: E, start: usize, size: usize, chunk:
 #[inline(never)]
 pub(super) fn ran_empty<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass) {
     let is_front = env.heap().divided_front() == Some(chunk);
-    if is_front && holes::divide_again(env, chunk) {
+    // A front that is divided again starts over, unless the heap stops being sparse.
+    if is_front && holes::divide(env, chunk, class, false) {
         return;
     }
     holes::unite(env.heap(), chunk);
@@ -202,7 +195,7 @@ pub(super) fn ran_empty<E: RingEnv>(env: E, chunk: ChunkPtr, class: ChunkClass) 
 fn free_empties_beyond<E: RingEnv>(env: E, class: ChunkClass, keep: usize, wait: Wait) {
     let heap = env.heap();
     let (mut walked, mut aside) = (None, 0);
-    while heap.empties_len(class) + aside > keep {
+    while heap.empties_len[class.index()].get() + aside > keep {
         let Some(chunk) = heap.pop_empty(class) else { break };
         match free_chunk(env, chunk, class, wait) {
             Removal::Done => {}
@@ -286,7 +279,7 @@ pub(crate) fn book_foreign<E: RingEnv>(env: E, chunk: ChunkPtr, given: u64) -> b
     chunk.set_owner(env.identity());
     let class = chunk.class();
     if class == ChunkClass::Small {
-        rest::note_emptied(env, [given, chunk.taken()].map(LiveCount::from_word));
+        rest::note_emptied(env, given, chunk.taken());
     }
     if env.heap().front(class) == chunk.front() {
         chunk.rewind();
@@ -329,10 +322,6 @@ impl ChunkHeap {
     /// sees.
     pub(crate) fn has_empties(&self) -> bool {
         self.empties_len.iter().any(|len| len.get() != 0)
-    }
-
-    fn empties_len(&self, class: ChunkClass) -> usize {
-        self.empties_len[class.index()].get()
     }
 
     /// Puts an empty chunk on the stack of empties (H4).
