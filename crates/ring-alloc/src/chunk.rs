@@ -165,9 +165,7 @@ impl ChunkPtr {
     /// Returns a pointer to `addr` in this chunk. The pointer may access the whole chunk.
     #[inline]
     pub(crate) fn at(self, addr: usize) -> NonNull<u8> {
-        let pointer = self.as_ptr().cast::<u8>().with_addr(addr);
-        // SAFETY: the address is above the chunk's base, so it is not null.
-        unsafe { NonNull::new_unchecked(pointer) }
+        self.front().at(addr)
     }
 
     /// Returns a pointer to the third and the fourth line of the header.

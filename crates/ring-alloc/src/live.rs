@@ -15,11 +15,9 @@ const BYTES_MASK: u64 = (1 << BYTES_BITS) - 1;
 /// `(blocks << 24) + bytes`: a count of blocks with their bytes, or a sum of such counts. Neither
 /// field overflows for the live blocks of a chunk of at most 1 MiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LiveCount(u64);
+pub(crate) struct LiveCount(pub(crate) u64);
 
 impl LiveCount {
-    pub(crate) const NONE: Self = Self(0);
-
     /// Returns the count of one block of `bytes` bytes.
     #[inline]
     pub(crate) const fn block(bytes: usize) -> Self {
@@ -31,16 +29,6 @@ impl LiveCount {
     #[inline]
     pub(crate) const fn resized(bytes: usize) -> Self {
         Self(bytes as u64)
-    }
-
-    #[inline]
-    pub(crate) const fn from_word(word: u64) -> Self {
-        Self(word)
-    }
-
-    #[inline]
-    pub(crate) const fn word(self) -> u64 {
-        self.0
     }
 
     pub(crate) const fn blocks(self) -> usize {
@@ -63,7 +51,7 @@ impl LiveCount {
     /// counts as zero.
     pub(crate) const fn minus(self, back: Self, unbooked: Self) -> Self {
         let left = self.0.wrapping_sub(back.0).wrapping_sub(unbooked.0);
-        if (left as i64) < 0 { Self::NONE } else { Self(left) }
+        if (left as i64) < 0 { Self(0) } else { Self(left) }
     }
 }
 
@@ -73,26 +61,26 @@ mod tests {
 
     #[test]
     fn one_word_counts_blocks_and_bytes() {
-        let sum = LiveCount::block(100).word() + LiveCount::block(28).word() + LiveCount::resized(2).word();
-        let live = LiveCount::from_word(sum);
+        let sum = LiveCount::block(100).0 + LiveCount::block(28).0 + LiveCount::resized(2).0;
+        let live = LiveCount(sum);
         assert_eq!((live.blocks(), live.bytes()), (2, 130));
-        assert_eq!(live.minus(LiveCount::block(30), LiveCount::NONE), LiveCount::block(100));
-        assert_eq!(live.minus(LiveCount::block(30), LiveCount::block(100)), LiveCount::NONE);
-        assert_eq!(live.minus(LiveCount::from_word(sum + 1), LiveCount::NONE), LiveCount::NONE);
+        assert_eq!(live.minus(LiveCount::block(30), LiveCount(0)), LiveCount::block(100));
+        assert_eq!(live.minus(LiveCount::block(30), LiveCount::block(100)), LiveCount(0));
+        assert_eq!(live.minus(LiveCount(sum + 1), LiveCount(0)), LiveCount(0));
     }
 
     #[test]
     fn sums_that_wrapped_around_differ_by_the_live_blocks() {
-        let back = LiveCount::from_word(u64::MAX - 5);
-        let out = LiveCount::from_word(back.word().wrapping_add(LiveCount::block(77).word()));
-        assert!(out.word() < back.word());
-        assert_eq!(out.minus(back, LiveCount::NONE), LiveCount::block(77));
+        let back = LiveCount(u64::MAX - 5);
+        let out = LiveCount(back.0.wrapping_add(LiveCount::block(77).0));
+        assert!(out.0 < back.0);
+        assert_eq!(out.minus(back, LiveCount(0)), LiveCount::block(77));
     }
 
     #[test]
     fn largest_chunk_filled_with_blocks_overflows_neither_half() {
         let blocks: u64 = 1 << 20;
-        let live = LiveCount::from_word(LiveCount::block(1).word() * blocks);
+        let live = LiveCount(LiveCount::block(1).0 * blocks);
         assert_eq!((live.blocks(), live.bytes()), (1 << 20, 1 << 20));
     }
 }

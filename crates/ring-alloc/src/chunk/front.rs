@@ -97,7 +97,7 @@ impl FrontPtr {
         let place = place(self.next().get(), self.end().get(), size, align)?;
         self.contents().write();
         self.next().set(place.end);
-        self.taken().add(LiveCount::block(size).word());
+        self.taken().add(LiveCount::block(size).0);
         let block = self.at(place.start);
         prefetch::for_write(self.as_ptr().cast::<u8>().with_addr(place.end));
         // SAFETY: the block is in the chunk and between the old cursor and the new one, so no live
@@ -114,7 +114,7 @@ impl FrontPtr {
             return false;
         }
         self.next().set(start + room_of(new));
-        self.taken().add(LiveCount::resized(new - old).word());
+        self.taken().add(LiveCount::resized(new - old).0);
         // SAFETY: the grown block ends in the chunk, and no other block lies after the top block.
         unsafe { unpoison(self.at(start + old), new - old) };
         true

@@ -23,7 +23,6 @@ use ephemera_prim::word::{OwnerPtr, OwnerU64, OwnerUsize};
 use super::counts::{FreedCounts, SHORTEST, countable, section_bytes};
 use super::remote::RemoteCounts;
 use crate::geometry::{CLASSES, ChunkClass, Geometry, fits};
-use crate::live::LiveCount;
 
 /// The header of a chunk. `ChunkPtr` borrows single fields of it, never the whole header.
 #[derive(Debug)]
@@ -103,7 +102,7 @@ impl Chunk {
         pub(crate) fn full() -> Self {
             Self {
                 whole: BumpCursor::new(0, 0),
-                back: OwnerU64::new(LiveCount::NONE.word()),
+                back: OwnerU64::new(0),
                 first: 0,
                 next: OwnerPtr::null(),
                 prev: OwnerPtr::null(),
@@ -147,7 +146,7 @@ impl BumpCursor {
             Self {
                 next: OwnerUsize::new(next),
                 end: Cell::new(end),
-                taken: OwnerU64::new(LiveCount::NONE.word()),
+                taken: OwnerU64::new(0),
                 contents: Witness::new(),
             }
         }

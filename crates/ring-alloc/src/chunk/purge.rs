@@ -42,7 +42,7 @@ impl ChunkPtr {
             self.back().set(self.taken());
             return true;
         }
-        self.book(LiveCount::from_word(word))
+        self.book(LiveCount(word))
     }
 
     /// Ends the use of a chunk that this thread has borrowed and evicted, and returns its memory,

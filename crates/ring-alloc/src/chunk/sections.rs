@@ -44,8 +44,8 @@ impl ChunkPtr {
     /// the second cursor to the start of the chunk. The chunk must become the front, or be the
     /// front.
     pub(crate) fn divide<G: Geometry>(self) {
-        self.sections().cursor.taken.set(LiveCount::NONE.word());
-        self.back().set(LiveCount::NONE.word());
+        self.sections().cursor.taken.set(0);
+        self.back().set(0);
         self.remote_counts().reset();
         self.divided().store(true, Ordering::Relaxed);
         self.set_state(DIVIDED, NEVER);
@@ -105,7 +105,7 @@ impl ChunkPtr {
     /// [`NEVER`].
     #[inline]
     fn is_due(self, taken: u64, back: u64) -> bool {
-        LiveCount::from_word(taken.wrapping_sub(back)).bytes() <= self.sections().due.get()
+        LiveCount(taken.wrapping_sub(back)).bytes() <= self.sections().due.get()
     }
 
     /// Counts the bytes between two addresses, whose free is booked, as freed. Returns whether the
@@ -179,7 +179,7 @@ impl ChunkPtr {
     /// Lets the chunk join the list of chunks with holes once half of its live bytes have been
     /// freed. The chunk must be neither on the list nor the front.
     pub(crate) fn expect_frees(self) {
-        let live = LiveCount::from_word(self.taken().wrapping_sub(self.back().get()));
+        let live = LiveCount(self.taken().wrapping_sub(self.back().get()));
         self.set_state(DIVIDED, if weakened!("chunks_expect_no_frees") { NEVER } else { live.bytes() / 2 });
     }
 

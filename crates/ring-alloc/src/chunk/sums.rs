@@ -18,7 +18,7 @@ impl ChunkPtr {
     #[inline]
     pub(crate) fn free_front(self, start: usize, size: usize) {
         self.touch();
-        let back = self.back().get().wrapping_add(LiveCount::block(size).word());
+        let back = self.back().get().wrapping_add(LiveCount::block(size).0);
         if back == self.whole().taken.get() {
             return self.rewind();
         }
@@ -37,7 +37,7 @@ impl ChunkPtr {
     #[inline]
     pub(crate) fn book_quickly(self, given: LiveCount) -> Result<(), u64> {
         self.touch();
-        let back = self.back().get().wrapping_add(given.word());
+        let back = self.back().get().wrapping_add(given.0);
         if back >= self.whole().taken.get() {
             return Err(back);
         }
@@ -49,7 +49,7 @@ impl ChunkPtr {
     /// empty. If so, the sum is not written, and the caller must rewind the chunk.
     #[must_use]
     pub(crate) fn book(self, given: LiveCount) -> bool {
-        let back = self.back().get().wrapping_add(given.word());
+        let back = self.back().get().wrapping_add(given.0);
         if back == self.taken() {
             return true;
         }
@@ -101,7 +101,7 @@ impl ChunkPtr {
         if let Some(live) = LiveCount::of_countdown(unbooked) {
             return live;
         }
-        let [taken, back, unbooked] = [self.taken(), self.back().get(), unbooked].map(LiveCount::from_word);
+        let [taken, back, unbooked] = [self.taken(), self.back().get(), unbooked].map(LiveCount);
         taken.minus(back, unbooked)
     }
 
@@ -111,10 +111,10 @@ impl ChunkPtr {
     #[inline]
     pub(crate) fn rewind(self) {
         self.whole().next.set(self.first());
-        self.whole().taken.set(LiveCount::NONE.word());
+        self.whole().taken.set(0);
         // This check saves a store if each block is freed before the next is allocated.
-        if self.back().get() != LiveCount::NONE.word() {
-            self.back().set(LiveCount::NONE.word());
+        if self.back().get() != 0 {
+            self.back().set(0);
         }
     }
 

@@ -105,10 +105,8 @@ pub(super) fn take_any<E: RingEnv>(env: E) -> Option<ChunkPtr> {
 #[inline(never)]
 fn take_hole<E: RingEnv>(env: E) -> Option<ChunkPtr> {
     let chunk = reopen_front(env).or_else(|| take_listed(env))?;
+    census::check_size(env);
     let sparse = &env.heap().holes.sparse;
-    if sparse.get() != 0 {
-        census::check_size(env);
-    }
     if sparse.get() != 0 {
         sparse.set((sparse.get() + 1).min(PATIENCE));
     }

@@ -61,7 +61,6 @@ pub(super) fn purge_chunks<G: Geometry, H>(
         // SAFETY: the chunk is lent, so no thread books its frees, and it is not freed (C1).
         let chunk = unsafe { ChunkPtr::new(unit) };
         chunks += 1;
-        let weak = weakened!("ring_live_chunk_is_purged");
         // Skip a divided chunk that is already purged, because no look can evict it. Examine an
         // undivided one again: an earlier look purged it only because it could not evict it. B2:
         // load the front first. The store of the new front published `taken`, which must equal the
@@ -69,7 +68,7 @@ pub(super) fn purge_chunks<G: Geometry, H>(
         if !(chunk.is_purged() && chunk.is_divided())
             && ordered(chunk)
             && heap.has_replaced(chunk)
-            && (chunk.is_free_to_purge() || weak)
+            && (chunk.is_free_to_purge() || weakened!("ring_live_chunk_is_purged"))
         {
             empty[empties] = Some(chunk);
             empties += 1;

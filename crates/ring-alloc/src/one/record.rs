@@ -128,8 +128,7 @@ pub(crate) fn stats<R: Realm>(realm: R) -> Stats {
         let (heap, before) = (&record.data().heap, stats.empty_chunks());
         stats.add_heap::<R::Geometry>(heap);
         // `has_empties` also finds chunks that ran empty after the walk had passed them.
-        let empty = stats.empty_chunks() != before || heap.has_empties();
-        if empty {
+        if stats.empty_chunks() != before || heap.has_empties() {
             look_after(realm, record);
         }
     }
@@ -296,7 +295,7 @@ unsafe impl<R: Realm> RingEnv for RecordOwner<'_, R> {
         // SAFETY: the chunk belongs to that record. It is not freed yet, because it counts the
         // block or bytes (at least one) of `given` as live until this call. The counts of all live
         // blocks of a chunk, which has at most 1 MiB, add up to less than 2^62.
-        let pushed = unsafe { inbox.give_back_add(chunk.as_non_null(), given.word()) };
+        let pushed = unsafe { inbox.give_back_add(chunk.as_non_null(), given.0) };
         if pushed {
             look_after(self.realm, record);
             #[cfg(not(ephemera_loom))]

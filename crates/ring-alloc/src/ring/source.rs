@@ -13,15 +13,10 @@ pub(super) struct ChunkSource<A> {
     /// The allocator of the ring's state, and of its chunks and large blocks unless `over_pages`.
     pub(super) allocator: A,
     /// Whether the chunks and large blocks come from the operating system's pages.
-    over_pages: bool,
+    pub(super) over_pages: bool,
 }
 
 impl<A: Allocator> ChunkSource<A> {
-    /// Returns the source of a ring whose creator chose this backing allocator.
-    pub(super) fn backing(allocator: A) -> Self {
-        Self { allocator, over_pages: false }
-    }
-
     /// Returns the source of a ring of geometry `G` whose creator chose no backing allocator: the
     /// pages, while `global` allocates the ring's state. A chunk that is shorter than a span would
     /// take a whole span. In that case, and without the feature `std`, the source is `global`.
