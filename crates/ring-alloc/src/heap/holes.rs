@@ -177,7 +177,7 @@ pub(super) fn note_booked<E: RingEnv>(env: E, chunk: ChunkPtr) {
 /// own.
 ///
 /// # Safety
-/// As for [`RingEnv::free_remotely`], for this block.
+/// The caller upholds the contract of [`RingEnv::free_remotely`] for this block.
 #[inline(never)]
 pub(super) unsafe fn free_remotely<E: RingEnv>(env: E, start: usize, size: usize, chunk: ChunkPtr) {
     chunk.count_remotely::<E::Geometry>(start..start + room_of(size));
@@ -189,7 +189,7 @@ pub(super) unsafe fn free_remotely<E: RingEnv>(env: E, start: usize, size: usize
 /// no longer takes up the bytes between the two addresses.
 ///
 /// # Safety
-/// As for [`RingEnv::free_remotely`], for these bytes.
+/// The caller upholds the contract of [`RingEnv::free_remotely`] for these bytes.
 pub(super) unsafe fn shrink_remotely<E: RingEnv>(env: E, tail: Range<usize>, less: usize, chunk: ChunkPtr) {
     chunk.count_remotely::<E::Geometry>(tail);
     // SAFETY: the caller upholds the callee's contract.

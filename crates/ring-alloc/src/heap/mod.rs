@@ -135,7 +135,7 @@ fn full_chunk() -> *mut BumpCursor {
 }
 
 /// The environment of a heap: its owner, the source of its chunks, and the way to free blocks of
-/// other threads' chunks.
+/// other threads' chunks. The default bodies suit a ring for one thread.
 ///
 /// # Safety
 /// * `heap` returns a heap that was entered and whose chunks all came from `backing`. The calling
@@ -187,7 +187,7 @@ pub(crate) unsafe trait RingEnv: Copy {
         None
     }
     /// Returns whether the heap may grow to let chunks rest (see `rest`). Returns `false` under a
-    /// limit, and in a ring for one thread.
+    /// limit.
     fn may_rest(&self) -> bool {
         false
     }

@@ -58,9 +58,9 @@ pub(crate) unsafe fn grow<E: RingEnv>(
     Ok(grown)
 }
 
-/// Grows `block` in place if the front is the first cursor of its chunk and `block` is the top
-/// block. Returns `None`, and leaves the block unchanged, if not, if there is no room after it, or
-/// if [`same_class`] returns `None`.
+/// Grows the top block of a front in place, if the front is the first cursor of its chunk, there is
+/// room after the block, and [`same_class`] returns a class. Otherwise, returns `None` and leaves
+/// the block unchanged.
 ///
 /// # Safety
 /// `block` is a live block of layout `old` from the allocator of `env`, and `new` is not smaller.
