@@ -18,7 +18,7 @@ use allocator_api2::alloc::AllocError;
 ///
 /// let pool: TypedPool<u64> = TypedPool::builder().limit(0).build();
 /// let refused = pool.try_alloc(7).unwrap_err();
-/// assert_eq!(refused.to_string(), "no slot for a value of 8 bytes, aligned to 8");
+/// assert!(refused.to_string().starts_with("a value of 8 bytes, aligned to 8, was refused by the limit"));
 /// assert_eq!(refused.into_value(), 7);
 /// # }
 /// ```
@@ -52,7 +52,11 @@ impl<V, T> fmt::Debug for TryAllocError<V, T> {
 impl<V, T> fmt::Display for TryAllocError<V, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let layout = self.layout();
-        write!(f, "no slot for a value of {} bytes, aligned to {}", layout.size(), layout.align())
+        let (size, align) = (layout.size(), layout.align());
+        write!(
+            f,
+            "a value of {size} bytes, aligned to {align}, was refused by the limit or the backing allocator"
+        )
     }
 }
 

@@ -215,7 +215,8 @@ fn a_limit_holds_and_every_free_slot_below_it_is_used() {
     handles.extend((0..2).map(|number| pool.try_alloc(value(number)).expect("a free slot")));
     assert!(pool.try_alloc(value(0)).is_err() && pool.allocate().is_err());
     let refused = pool.try_alloc_with(|| value(35)).expect_err("all slots are live");
-    assert_eq!(refused.to_string(), "no slot for a value of 32 bytes, aligned to 8");
+    let text = "a value of 32 bytes, aligned to 8, was refused by the limit or the backing allocator";
+    assert_eq!(refused.to_string(), text);
     handles.pop();
     handles.extend(pool.try_alloc_with(refused.into_value()).ok().filter(|made| **made == value(35)));
     let stats = pool.stats();

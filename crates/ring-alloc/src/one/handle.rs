@@ -195,6 +195,9 @@ impl OneRingAlloc {
     /// without a limit may hold 2 MiB of empty chunks until another of its small chunks becomes
     /// empty, or until it has filled up to 64 more chunks.
     ///
+    /// Most containers abort the process at a refusal, except in methods such as
+    /// `Box::try_new_in` and `Vec::try_reserve`.
+    ///
     /// A [`shrink`](OneRingAlloc::shrink) is never refused because of the limit: if it must move
     /// its block, the move may exceed the limit.
     #[inline]

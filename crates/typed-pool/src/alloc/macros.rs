@@ -278,6 +278,9 @@ macro_rules! __family_methods {
             /// A new limit does not free memory that is already held. Freed slots that waited in
             /// another thread's bundle when the limit was set cannot be allocated until that thread
             /// publishes them.
+            ///
+            /// Most containers abort the process at a refusal, except in methods such as
+            /// `Box::try_new_in` and `Vec::try_reserve`.
             pub fn set_limit(&self, bytes: usize) {
                 $family.set_limit(bytes);
             }

@@ -143,7 +143,8 @@ impl<T: Pooled> PooledBox<T> {
     ///
     /// Before the limit refuses a request, the requesting thread frees its own empty units and
     /// those of ended threads, and asks running threads to free theirs. A new limit does not free
-    /// memory that is already held.
+    /// memory that is already held. At a refusal, [`try_new`](Self::try_new) returns an error, and
+    /// [`new`](Self::new) aborts the process.
     pub fn set_limit(bytes: usize) {
         T::__family().set_limit(bytes);
     }

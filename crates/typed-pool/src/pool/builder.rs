@@ -46,8 +46,9 @@ impl<T> Builder<T> {
         Self { capacity: slots, ..self }
     }
 
-    /// Sets the limit on the bytes that the pool holds from its backing allocator. Requests beyond
-    /// the limit fail. If the capacity exceeds the limit, `try_build` fails and `build` aborts.
+    /// Sets the limit on the bytes that the pool holds from its backing allocator. The pool refuses
+    /// requests beyond the limit, and a capacity that exceeds it: the `try_` methods return an
+    /// error, and the others abort the process.
     pub const fn limit(self, bytes: usize) -> Self {
         Self { limit: bytes, ..self }
     }
