@@ -18,7 +18,8 @@ use allocator_api2::alloc::AllocError;
 ///
 /// let pool: TypedPool<u64> = TypedPool::builder().limit(0).build();
 /// let refused = pool.try_alloc(7).unwrap_err();
-/// assert!(refused.to_string().starts_with("a value of 8 bytes, aligned to 8, was refused by the limit"));
+/// let text = refused.to_string();
+/// assert!(text.starts_with("a value of 8 bytes, aligned to 8, was refused by the limit"));
 /// assert_eq!(refused.into_value(), 7);
 /// # }
 /// ```
