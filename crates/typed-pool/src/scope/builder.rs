@@ -7,11 +7,12 @@ use core::sync::atomic::{AtomicU8, Ordering};
 
 use allocator_api2::alloc::AllocError;
 use allocator_api2::boxed::Box;
+use ephemera_prim::account::UNLIMITED;
 
 #[cfg(doc)]
 use super::{OverLimit, Usage};
 use super::{Scope, ScopeHandle};
-use crate::threads::{ScopeRef, UNLIMITED};
+use crate::threads::ScopeRef;
 
 /// The configuration of a [`Scope`].
 ///

@@ -9,13 +9,10 @@
 //! counts for. The birth ensures that the free of an earlier scope's block does not change any
 //! figure of the current scope.
 
-use ephemera_prim::account::Booked;
+use ephemera_prim::account::{Booked, UNLIMITED};
 use ephemera_prim::sync::{AtomicU64, AtomicUsize, Ordering};
 
 use super::tagged::TaggedSum;
-
-/// The value of `limit` in a scope without a limit.
-pub(crate) const NO_LIMIT: usize = usize::MAX;
 
 /// The maximum number of trims that threads make to keep one scope within its limit.
 const TRIMS: usize = 64;
@@ -106,7 +103,7 @@ impl Ledger {
                 large_blocks: TaggedSum::new(),
                 large_bytes: TaggedSum::new(),
                 peak: AtomicUsize::new(0),
-                limit: AtomicUsize::new(NO_LIMIT),
+                limit: AtomicUsize::new(UNLIMITED),
                 streak: AtomicUsize::new(0),
                 usual: AtomicUsize::new(0),
                 trims: AtomicUsize::new(0),

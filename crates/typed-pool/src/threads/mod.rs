@@ -81,7 +81,6 @@ pub(crate) use {
     pooled::{pooled_cell, pooled_family},
     remote::give_erased,
     scope_ref::ScopeRef,
-    scopes::UNLIMITED,
     spans::{allocate_block, deallocate_block, grow_block},
     table::Heaps,
     this_thread::this_record,

@@ -19,7 +19,7 @@ use crate::stats::Stats;
 
 /// A counted reference to the heaps of a scope. Dropping the last reference ends the scope.
 #[derive(Debug)]
-pub(crate) struct ScopeRef(&'static ScopeHeaps);
+pub(crate) struct ScopeRef(pub(super) &'static ScopeHeaps);
 
 impl Clone for ScopeRef {
     fn clone(&self) -> Self {
@@ -36,14 +36,6 @@ impl Drop for ScopeRef {
     }
 }
 
-impl core::ops::Deref for ScopeRef {
-    type Target = ScopeHeaps;
-
-    fn deref(&self) -> &ScopeHeaps {
-        self.0
-    }
-}
-
 impl ScopeRef {
     /// Starts a scope. Returns `None` if there is no memory for its heaps.
     pub(crate) fn start(limit: usize, counting: bool) -> Option<Self> {
@@ -52,16 +44,17 @@ impl ScopeRef {
         Some(Self(heaps))
     }
 
+    pub(crate) fn ledger(&self) -> &Ledger {
+        &self.0.ledger
+    }
+
     /// Lets the calling thread allocate from the scope, like [`try_enter`](Self::try_enter).
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if there is no memory for the scope's heaps.
     #[inline]
     pub(crate) fn enter(&self) -> Option<Entered> {
-        match self.try_enter() {
-            Ok(entered) => entered,
-            Err(AllocError) => handle_alloc_error(Layout::new::<Heaps<'_>>()),
-        }
+        self.try_enter().unwrap_or_else(|AllocError| handle_alloc_error(Layout::new::<Heaps<'_>>()))
     }
 
     /// Lets the calling thread allocate from the scope until the result is dropped. If the thread
@@ -89,17 +82,23 @@ impl ScopeRef {
     #[inline(never)]
     fn enter_any_record(&self) -> Result<Option<Entered>, AllocError> {
         let ledger = pooled_cell().table().and_then(|heaps| heaps.first().ledger());
-        if ledger.is_some_and(|ledger| ptr::eq(ledger, self.0.ledger())) {
+        if ledger.is_some_and(|ledger| ptr::eq(ledger, self.ledger())) {
             return Ok(Some(Entered { lease: None, thread: PhantomData }));
         }
         self.enter_record(self.0.lease().ok_or(AllocError)?)
     }
 
-    /// Enters the scope through a record that the thread has leased.
+    /// Enters the scope through a record that the thread has leased: makes the table if the record
+    /// has none, and frees the units that an earlier holder left ([`lease_end::trim_ended`]).
     #[inline]
     fn enter_record(&self, lease: Lease<'static, PoolRecord>) -> Result<Option<Entered>, AllocError> {
-        let (lease, heaps) = ScopeHeaps::table_of(lease).ok_or(AllocError)?;
-        if !pooled_cell().enter(heaps, self.0.ledger().is_counting()) {
+        // SAFETY: this thread holds the record; records and families are never freed.
+        let Some(heaps) = (unsafe { Heaps::find_or_make(lease.record(), pooled_family()) }) else {
+            lease_end::release(lease);
+            return Err(AllocError);
+        };
+        lease_end::trim_ended(lease.record());
+        if !pooled_cell().enter(heaps, self.ledger().is_counting()) {
             lease_end::release(lease);
             return Ok(None);
         }
@@ -120,13 +119,13 @@ impl ScopeRef {
             return heaps.end(false, read);
         }
         heaps.records().for_each(lease_end::end_scope);
-        read(heaps.ledger())
+        read(&heaps.ledger)
     }
 
     /// Returns the units and slots of the scope's heaps, including units that earlier scopes left,
     /// and the large blocks and bytes that count for the scope.
     pub(crate) fn stats(&self) -> Stats {
-        statistics::stats_of_scope(pooled_family(), self.0.records(), self.0.ledger())
+        statistics::stats_of_scope(pooled_family(), self.0.records(), self.ledger())
     }
 }
 

@@ -8,13 +8,14 @@ use std::thread;
 use std_alloc::collections::BTreeSet;
 
 use allocator_api2::boxed::Box;
+use ephemera_prim::account::UNLIMITED;
 use ephemera_prim::raw::header_of;
 use ephemera_testkit::{child, suite::take_turn};
 
 use super::ledger::Ledger;
 use super::pooled::{pooled_cell, pooled_family};
 use super::scope_ref::{Entered, ScopeRef};
-use super::scopes::{ScopeHeaps, UNLIMITED, UNUSED};
+use super::scopes::{ScopeHeaps, UNUSED};
 use crate::alloc::give_to_own_unit;
 use crate::unit::Unit;
 use crate::{PooledAllocator, class};
@@ -57,7 +58,7 @@ fn too_many_references_to_a_scope_end_the_process() {
     const NAME: &str = "threads::scope_tests::too_many_references_to_a_scope_end_the_process";
     ends_the_process(NAME, "too many references", || {
         let scope = start();
-        scope.users.set(isize::MAX as usize);
+        scope.0.users.set(isize::MAX as usize);
         // This reference is within the bound. The next one exceeds the bound.
         mem::forget(scope.clone());
         mem::forget(scope.clone());
@@ -129,7 +130,7 @@ fn scopes_after_a_burst_take_the_heaps_that_were_used_last() {
     let mut used = BTreeSet::new();
     for _ in 0..if cfg!(miri) { 4 } else { 20 } {
         let scopes = [(); 3].map(|()| start());
-        used.extend(scopes.iter().map(|scope| ptr::from_ref::<ScopeHeaps>(scope)));
+        used.extend(scopes.iter().map(|scope| ptr::from_ref(scope.0)));
     }
     assert_eq!(used.len(), 3);
 }
@@ -138,13 +139,13 @@ fn scopes_after_a_burst_take_the_heaps_that_were_used_last() {
 fn scopes_that_start_while_a_thread_is_stopped_in_the_pool_reuse_heaps() {
     take_turn();
     let burst = || [(); 5].map(|()| start());
-    let heaps = |scopes: [ScopeRef; 5]| scopes.map(|scope| ptr::from_ref::<ScopeHeaps>(&scope));
+    let heaps = |scopes: [ScopeRef; 5]| scopes.map(|scope| ptr::from_ref(scope.0));
     let mut known: BTreeSet<_> = heaps(burst()).into();
     let stopped = UNUSED[0].shut();
     assert!(stopped.is_some());
     for _ in 0..if cfg!(miri) { 2 } else { 20 } {
         let scopes = burst();
-        let used: BTreeSet<_> = scopes.iter().map(|scope| ptr::from_ref::<ScopeHeaps>(scope)).collect();
+        let used: BTreeSet<_> = scopes.iter().map(|scope| ptr::from_ref(scope.0)).collect();
         assert_eq!(used.len(), 5, "two scopes share their heaps");
         drop(scopes);
         known.extend(used);

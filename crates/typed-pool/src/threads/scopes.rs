@@ -16,21 +16,20 @@
 //! allocates from the free slots of those units. Each thread uses one of the pool's 64 places, so a
 //! scope usually gets the heaps that its thread used last.
 
-use core::alloc::Layout;
+use core::iter;
 use core::ptr;
 
 use crossbeam_utils::CachePadded;
 use ephemera_prim::local;
-use ephemera_prim::pages;
+use ephemera_prim::pages::{self, permanent_value};
 use ephemera_prim::record::{Lease, Record};
-use ephemera_prim::sync::{AtomicPtr, Ordering, push};
+use ephemera_prim::sync::AtomicPtr;
 
 use super::lease_end;
-use super::ledger::{Ledger, NO_LIMIT};
+use super::ledger::Ledger;
 use super::pooled::{pooled_cell, pooled_family};
 use super::state::{Family, PoolRecord};
-use super::table::Heaps;
-use super::unused::{ListedItem, Listing, UnusedList, UnusedPlace, Users};
+use super::unused::{ListedItem, Listing, UnusedList, UnusedPlace, Users, add_to, follow};
 use crate::heap::supply::LeftUnits;
 
 /// The ledger and the records of one scope at a time. The records have the scope's heaps.
@@ -40,8 +39,8 @@ use crate::heap::supply::LeftUnits;
 /// ledger.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct ScopeHeaps {
-    ledger: Ledger,
+pub(super) struct ScopeHeaps {
+    pub(super) ledger: Ledger,
     records: AtomicPtr<ScopeRecord>,
     /// The number of `ScopeRef`s to the current scope.
     pub(super) users: Users,
@@ -90,45 +89,11 @@ const KEPT_BYTES: usize = 2 << 20;
 /// little compared with the table of a new record.
 const WAITS: usize = if cfg!(miri) { 2 } else { 50 };
 
-// ORDERING: Release. Pairs with the Acquire in `follow`. Publishes: the pushed item, and all writes
-// to it.
-const PUSH: Ordering = Ordering::Release;
-
-/// Returns the permanent item that the head or a link of a list points to, or `None` at the end of
-/// the list.
-#[inline]
-fn follow<T>(link: &AtomicPtr<T>) -> Option<&'static T> {
-    // ORDERING: Acquire. Pairs with the Release in `add_to`: this thread sees the item complete.
-    let item = link.load(Ordering::Acquire);
-    // SAFETY: the pointer is null or points to a complete item, which is never freed (S1).
-    unsafe { item.as_ref() }
-}
-
-fn add_to<T>(head: &AtomicPtr<T>, item: &'static T, link: &AtomicPtr<T>) {
-    let set = |below| link.store(below, Ordering::Relaxed);
-    // ORDERING: `PUSH`. Pairs with the Acquire in `follow`. Publishes: the item.
-    push(head, ptr::from_ref(item).cast_mut(), None, PUSH, set);
-}
-
-/// Moves a value to permanent memory. Returns `None` if there is no memory.
-fn permanent<T>(value: T) -> Option<&'static T> {
-    let place = pages::permanent(Layout::new::<T>()).ok()?.cast::<T>();
-    // SAFETY: the memory is unused and has this layout.
-    unsafe { place.write(value) };
-    // SAFETY: the value was just written and is never freed.
-    Some(unsafe { place.as_ref() })
-}
-
 /// Returns the records of all scopes if `family` is that of `PooledAllocator`. Returns no records
 /// for any other family, because scopes have no heaps of it.
 pub(super) fn records_of(family: &Family) -> impl Iterator<Item = &'static Record<PoolRecord>> + use<> {
-    let mut at = if ptr::eq(family, pooled_family()) { follow(&ALL) } else { None };
-    core::iter::from_fn(move || {
-        let heaps = at?;
-        at = follow(&heaps.next);
-        Some(heaps)
-    })
-    .flat_map(ScopeHeaps::records)
+    let first = if ptr::eq(family, pooled_family()) { follow(&ALL) } else { None };
+    iter::successors(first, |heaps| follow(&heaps.next)).flat_map(ScopeHeaps::records)
 }
 
 fn place() -> &'static UnusedPlace<ScopeHeaps> {
@@ -180,7 +145,7 @@ impl ScopeHeaps {
         // This call registers the fork handler. Through the handler, a forked child recognises a
         // gate that another thread of its parent held.
         let _ = ephemera_prim::fork::generation();
-        let heaps = permanent(Self {
+        let heaps = permanent_value(Self {
             ledger: Ledger::new(counting),
             records: AtomicPtr::new(ptr::null_mut()),
             users: Users::new(),
@@ -192,12 +157,8 @@ impl ScopeHeaps {
     }
 
     pub(super) fn records(&'static self) -> impl Iterator<Item = &'static Record<PoolRecord>> {
-        let mut at = follow(&self.records);
-        core::iter::from_fn(move || {
-            let record = at?;
-            at = follow(&record.next);
-            Some(&record.record)
-        })
+        let first = follow(&self.records);
+        iter::successors(first, |record| follow(&record.next)).map(|record| &record.record)
     }
 
     /// Leases a record that no thread holds. If threads hold all records, waits briefly for one,
@@ -216,36 +177,30 @@ impl ScopeHeaps {
     /// Leases a record like [`lease`](Self::lease), and calls `wait` between tries. A short wait
     /// often suffices, because threads that drain a record or read its statistics soon release it.
     pub(super) fn lease_or_wait(&'static self, mut wait: impl FnMut()) -> Option<Lease<'static, PoolRecord>> {
-        let mut first = self.try_lease();
-        if follow(&self.records).is_some() {
-            for _ in 0..WAITS {
-                if first.is_some() {
-                    break;
-                }
+        let after_wait = || {
+            // A scope without a record has nothing to wait for.
+            follow(&self.records)?;
+            (0..WAITS).find_map(|_| {
                 wait();
-                first = self.try_lease();
-            }
-        }
-        first.or_else(|| self.add())
+                self.try_lease()
+            })
+        };
+        self.try_lease().or_else(after_wait).or_else(|| self.add())
     }
 
     /// Leases the first record if no thread holds it. Otherwise tries the record that this thread
     /// remembers, then all others. Returns `None` if threads hold all of them. A thread usually
     /// tries at most two records, even if many threads are in the scope.
     fn try_lease(&'static self) -> Option<Lease<'static, PoolRecord>> {
-        if let Some(lease) = self.lease_first() {
-            return Some(lease);
-        }
-        let cell = pooled_cell();
-        let is_of = |record: &&Record<PoolRecord>| {
-            record.data().ledger().is_some_and(|of| ptr::eq(of, &raw const self.ledger))
+        let (cell, ledger) = (pooled_cell(), &raw const self.ledger);
+        let is_of_scope = |record: &&Record<PoolRecord>| ptr::eq(record.data().ledger.get(), ledger);
+        let remembered = || cell.last().filter(is_of_scope).and_then(Record::try_lease);
+        let any_other = || {
+            let lease = self.records().skip(1).find_map(Record::try_lease)?;
+            cell.remember(lease.record());
+            Some(lease)
         };
-        if let Some(lease) = cell.last().filter(is_of).and_then(Record::try_lease) {
-            return Some(lease);
-        }
-        let lease = self.records().skip(1).find_map(Record::try_lease)?;
-        cell.remember(lease.record());
-        Some(lease)
+        self.lease_first().or_else(remembered).or_else(any_other)
     }
 
     #[cold]
@@ -253,7 +208,7 @@ impl ScopeHeaps {
         // SAFETY: S1: the ledger is permanent.
         let data = unsafe { PoolRecord::of_scope(&raw const self.ledger) };
         let record = Record::new(data);
-        let new = permanent(ScopeRecord { record, next: AtomicPtr::new(ptr::null_mut()) })?;
+        let new = permanent_value(ScopeRecord { record, next: AtomicPtr::new(ptr::null_mut()) })?;
         let lease = new.record.try_lease();
         pooled_cell().remember(&new.record);
         // The new record follows the first record in the list, so threads still prefer the first
@@ -261,27 +216,6 @@ impl ScopeHeaps {
         let list = follow(&self.records).map_or(&self.records, |first| &first.next);
         add_to(list, new, &new.next);
         lease
-    }
-
-    /// Returns the lease together with the table on the leased record of a scope, and makes the
-    /// table if the record has none. Also frees the units that an earlier holder left
-    /// ([`lease_end::trim_ended`]). If there is no memory for the table, releases the record and
-    /// returns `None`.
-    #[inline]
-    pub(super) fn table_of(
-        lease: Lease<'static, PoolRecord>,
-    ) -> Option<(Lease<'static, PoolRecord>, Heaps<'static>)> {
-        // SAFETY: this thread holds the record; records and families are never freed.
-        match unsafe { Heaps::find_or_make(lease.record(), pooled_family()) } {
-            Some(heaps) => {
-                lease_end::trim_ended(lease.record());
-                Some((lease, heaps))
-            }
-            None => {
-                lease_end::release(lease);
-                None
-            }
-        }
     }
 
     /// Ends the scope: frees its empty units, calls `read` with the ledger, and puts the heaps into
@@ -324,11 +258,4 @@ impl ScopeHeaps {
         self.ledger.forget_streak();
         self.records().for_each(lease_end::end_scope);
     }
-
-    pub(crate) fn ledger(&self) -> &Ledger {
-        &self.ledger
-    }
 }
-
-/// The argument `limit` for a scope without a limit.
-pub(crate) const UNLIMITED: usize = NO_LIMIT;

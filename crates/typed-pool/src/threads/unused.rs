@@ -25,9 +25,6 @@ use core::ptr;
 use ephemera_prim::gate::{Gate, Pass};
 use ephemera_prim::sync::{AtomicPtr, AtomicUsize, Ordering, fence, push};
 
-// ORDERING: Release. Pairs with the Acquire in `UnusedList::first`. Publishes: the item's link, and
-// the item itself if it is new.
-const PUSH: Ordering = Ordering::Release;
 // ORDERING: Release. Pairs with the Acquire in `Listing::take_listed` and `Listing::unlist`.
 // Publishes: the last user's work on the item.
 ordering!(mark_unused_order = Release, Relaxed if "unused_put_relaxed");
@@ -56,6 +53,24 @@ const LISTED_IN_USE: usize = 2;
 
 /// The maximum number of items that a thread looks at while the gate is shut.
 const LOOKS: usize = if cfg!(ephemera_loom) { 2 } else { 64 };
+
+/// Returns the permanent item that the head or a link of a list points to, or `None` at the end of
+/// the list.
+#[inline]
+pub(super) fn follow<T>(link: &AtomicPtr<T>) -> Option<&'static T> {
+    // ORDERING: Acquire. Pairs with the Release in `add_to`: this thread sees the complete item and
+    // its link.
+    let item = link.load(Ordering::Acquire);
+    // SAFETY: the pointer is null or points to a complete item, which is never freed (S1, S5).
+    unsafe { item.as_ref() }
+}
+
+/// Adds an item to the list with this head. `link` is the item's own link.
+pub(super) fn add_to<T>(head: &AtomicPtr<T>, item: &'static T, link: &AtomicPtr<T>) {
+    let set = |below| link.store(below, Ordering::Relaxed);
+    // ORDERING: Release. Pairs with the Acquire in `follow`. Publishes: the item, and its link.
+    push(head, ptr::from_ref(item).cast_mut(), None, Ordering::Release, set);
+}
 
 /// The words that a list uses in an item: the item's state and its link.
 #[derive(Debug)]
@@ -111,21 +126,11 @@ impl<T: ListedItem + 'static> UnusedList<T> {
         }
     }
 
-    fn first(&self) -> Option<&'static T> {
-        // ORDERING: Acquire. Pairs with the Release in `UnusedList::put`: this thread sees the item
-        // and its link.
-        let first = self.first.load(Ordering::Acquire);
-        // SAFETY: the pointer is null or points to an item, and items are never freed (S5).
-        unsafe { first.as_ref() }
-    }
-
     /// Marks an item as unused on behalf of its user, and pushes it unless it is on the list.
     pub(super) fn put(&self, item: &'static T) {
         let listing = item.listing();
         if listing.mark_unused() {
-            let link = |below| listing.below.store(below, Ordering::Relaxed);
-            // ORDERING: `PUSH`. Pairs with `UnusedList::first`. Publishes: the item and its link.
-            push(&self.first, ptr::from_ref(item).cast_mut(), None, PUSH, link);
+            add_to(&self.first, item, &listing.below);
         }
     }
 
@@ -141,7 +146,7 @@ impl<T: ListedItem + 'static> UnusedList<T> {
     /// Takes an item like [`take`](Self::take). The caller is at the gate.
     pub(super) fn take_at_gate(&self, _pass: &Pass<'_>) -> Option<&'static T> {
         loop {
-            let item = self.first()?;
+            let item = follow(&self.first)?;
             if self.remove(item) && item.listing().unlist() {
                 return Some(item);
             }
@@ -151,9 +156,9 @@ impl<T: ListedItem + 'static> UnusedList<T> {
     /// Removes `first` from the list. Returns `false` if another thread has pushed an item since
     /// the caller read `first`. Only the thread at the gate may call this.
     fn remove(&self, first: &'static T) -> bool {
-        // The item keeps its link, because it is on the list. Relaxed: the Acquire in
-        // `UnusedList::first` also sees the items below, because each exchange continues the
-        // release sequences of the earlier pushes.
+        // The item keeps its link, because it is on the list. Relaxed: the Acquire in `follow` also
+        // sees the items below, because each exchange continues the release sequences of the
+        // earlier pushes.
         let below = first.listing().below.load(Ordering::Relaxed);
         let item = ptr::from_ref(first).cast_mut();
         self.first.compare_exchange(item, below, Ordering::Relaxed, Ordering::Relaxed).is_ok()
@@ -168,7 +173,7 @@ impl<T: ListedItem + 'static> UnusedList<T> {
         if weakened!("shut_gate_hides_unused_heaps") {
             return None;
         }
-        let mut at = self.first();
+        let mut at = follow(&self.first);
         for _ in 0..LOOKS {
             let item = at?;
             if item.listing().take_listed() {
