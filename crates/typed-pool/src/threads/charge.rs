@@ -13,42 +13,26 @@ use ephemera_prim::pages::notes::{self, Note};
 use super::ledger::Ledger;
 use super::table::Heaps;
 
-/// The scope that a block counts for.
+/// The scope that a block counts for, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Charge(Note);
+pub(super) struct Charge(Option<Note>);
 
 impl Charge {
-    /// Returns the charge of blocks that a thread with this table allocates, or `None` if the table
-    /// is not that of a scope.
-    pub(super) fn of_table(heaps: Heaps<'static>) -> Option<Self> {
-        let ledger = heaps.first().ledger()?;
-        Some(Self(Note { whose: NonNull::from(ledger).cast(), number: ledger.birth() }))
+    /// Returns the charge of blocks that a thread with this table allocates: none, unless the table
+    /// is that of a scope.
+    pub(super) fn of_table(heaps: Option<Heaps<'static>>) -> Self {
+        let ledger = heaps.and_then(|heaps| heaps.first().ledger());
+        Self(ledger.map(|ledger| Note { whose: NonNull::from(ledger).cast(), number: ledger.birth() }))
     }
 
-    /// Removes and returns the charge of a block, or returns `None` if the block has none.
+    /// Removes and returns the charge of a block.
     ///
     /// # Safety
     /// The caller owns the block. It has this layout, came from the operating system's pages and is
     /// not of size zero.
-    pub(super) unsafe fn take(block: NonNull<u8>, layout: Layout) -> Option<Self> {
+    pub(super) unsafe fn take(block: NonNull<u8>, layout: Layout) -> Self {
         // SAFETY: this function has the same contract (G6).
-        unsafe { notes::take(block, layout) }.map(Self)
-    }
-
-    /// Returns whether a block counts for a scope.
-    ///
-    /// # Safety
-    /// The caller owns the block. It has this layout, came from the operating system's pages and is
-    /// not of size zero.
-    #[inline]
-    pub(super) unsafe fn is_noted(block: NonNull<u8>, layout: Layout) -> bool {
-        // SAFETY: this function has the same contract (G6).
-        unsafe { notes::has(block, layout) }
-    }
-
-    fn ledger(self) -> &'static Ledger {
-        // SAFETY: S1: notes name ledgers of scopes, which are permanent memory.
-        unsafe { self.0.whose.cast().as_ref() }
+        Self(unsafe { notes::take(block, layout) })
     }
 
     /// Counts a new block for this scope, unless the block is of size zero. If the note cannot be
@@ -58,15 +42,18 @@ impl Charge {
     /// The caller owns the block. It has this layout and came from the operating system's pages.
     /// Each path that frees the block must take its charge first.
     pub(super) unsafe fn count_block(self, block: NonNull<u8>, layout: Layout) {
+        let Some(note) = self.0.filter(|_| layout.size() != 0) else { return };
         // SAFETY: this function has the same contract (G6), and the size is not zero.
-        if layout.size() != 0 && unsafe { notes::set(block, layout, self.0) } {
-            self.ledger().add_large(1, layout.size());
+        if unsafe { notes::set(block, layout, note) } {
+            ledger_of(note).add_large(1, layout.size());
         }
     }
 
     /// Counts the free of a block of `bytes` bytes that counted for this scope.
     pub(super) fn count_free(self, bytes: usize) {
-        self.ledger().sub_large(1, bytes, self.0.number);
+        if let Some(note) = self.0 {
+            ledger_of(note).sub_large(1, bytes, note.number);
+        }
     }
 
     /// Stores the charge of a block again, after [`take`](Self::take). If the note cannot be
@@ -76,7 +63,7 @@ impl Charge {
     /// The contract of [`count_block`](Self::count_block) holds, and the block is not of size zero.
     pub(super) unsafe fn put_back(self, block: NonNull<u8>, layout: Layout) {
         // SAFETY: this function has the same contract (G6).
-        if !unsafe { notes::set(block, layout, self.0) } {
+        if self.0.is_some_and(|note| !unsafe { notes::set(block, layout, note) }) {
             self.count_free(layout.size());
         }
     }
@@ -84,11 +71,20 @@ impl Charge {
     /// Counts `more` bytes by which a block of this scope grew. The calling thread must be in the
     /// scope.
     pub(super) fn count_growth(self, more: usize) {
-        self.ledger().add_large(0, more);
+        if let Some(note) = self.0 {
+            ledger_of(note).add_large(0, more);
+        }
     }
 
     /// Counts `less` bytes by which a block of this scope shrank.
     pub(super) fn count_shrink(self, less: usize) {
-        self.ledger().sub_large(0, less, self.0.number);
+        if let Some(note) = self.0 {
+            ledger_of(note).sub_large(0, less, note.number);
+        }
     }
+}
+
+fn ledger_of(note: Note) -> &'static Ledger {
+    // SAFETY: S1: notes name ledgers of scopes, which are permanent memory.
+    unsafe { note.whose.cast().as_ref() }
 }

@@ -17,12 +17,6 @@ use super::this_thread::{books, own_pages};
 use super::visit::{refill_beyond, visit};
 use crate::class;
 
-/// Returns the charge of the blocks that the thread allocates now, or `None` if they do not count
-/// for any scope.
-fn scope_of_thread(family: &'static Family) -> Option<Charge> {
-    (family.cell)().table().and_then(Charge::of_table)
-}
-
 /// Frees the empty units of this table if `bytes` more would exceed the limit of the table's scope,
 /// and the scope has not used up its trims (`Ledger::may_trim_for`).
 ///
@@ -52,11 +46,8 @@ pub(crate) fn allocate_beyond(family: &'static Family, layout: Layout) -> Result
 /// Allocates a block that no unit serves. The block may exceed the limit.
 fn allocate_large_beyond(family: &'static Family, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     let block = large::allocate(&own_pages(), &books(family), layout, Limit::Lifted, false)?;
-    if let Some(charge) = scope_of_thread(family) {
-        // SAFETY: the block is new and came from pages. Each path that frees it takes its charge
-        // first.
-        unsafe { charge.count_block(block, layout) };
-    }
+    // SAFETY: the block is new and came from pages. Each path that frees it takes its charge first.
+    unsafe { Charge::of_table((family.cell)().table()).count_block(block, layout) };
     Ok(block)
 }
 
@@ -78,11 +69,8 @@ pub(crate) fn allocate_large(
     // SAFETY: T2: the table in the thread's cell is on a record that the thread holds.
     unsafe { trim_at_limit(heaps, layout.size()) };
     let block = allocate_or_make_room(family, &own_pages(), heaps.books(), layout, zeroed)?;
-    if let Some(charge) = Charge::of_table(heaps) {
-        // SAFETY: the block is new and came from pages. Each path that frees it takes its charge
-        // first.
-        unsafe { charge.count_block(block, layout) };
-    }
+    // SAFETY: the block is new and came from pages. Each path that frees it takes its charge first.
+    unsafe { Charge::of_table(Some(heaps)).count_block(block, layout) };
     Ok(block)
 }
 
@@ -139,9 +127,7 @@ pub(crate) unsafe fn deallocate_large(family: &'static Family, block: NonNull<u8
     // SAFETY: the block is live, came from pages and is on the family's account. `Charge::take`
     // removed its note (G6).
     unsafe { large::deallocate(&own_pages(), &books(family), block, layout) };
-    if let Some(charge) = charge {
-        charge.count_free(layout.size());
-    }
+    charge.count_free(layout.size());
 }
 
 /// Grows a block that no unit serves. If that fails, frees empty units and tries again. If both
@@ -159,7 +145,8 @@ pub(crate) unsafe fn grow_large(
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
     let (old, new) = layouts;
-    if let Some(heaps) = (family.cell)().table() {
+    let heaps = (family.cell)().table();
+    if let Some(heaps) = heaps {
         // SAFETY: T2: the table in the thread's cell is on a record that the thread holds.
         unsafe { trim_at_limit(heaps, new.size() - old.size()) };
     }
@@ -175,26 +162,22 @@ pub(crate) unsafe fn grow_large(
         make_room_for_thread(family);
         grow()
     });
-    match (grown, before, scope_of_thread(family)) {
-        // SAFETY: the block is unchanged, and each path that frees it takes its charge first.
-        (Err(AllocError), Some(before), _) => unsafe { before.put_back(block, old) },
-        (Ok(grown), Some(before), Some(now)) if before == now => {
+    let now = Charge::of_table(heaps);
+    match grown {
+        Ok(grown) if before == now => {
             now.count_growth(new.size() - old.size());
             // SAFETY: the block is live with layout `new` and came from pages. Each path that frees
             // it takes its charge first.
             unsafe { now.put_back(grown, new) };
         }
-        (Ok(grown), before, now) => {
-            if let Some(before) = before {
-                before.count_free(old.size());
-            }
-            if let Some(now) = now {
-                // SAFETY: the block is live with layout `new` and came from pages. Each path that
-                // frees it takes its charge first.
-                unsafe { now.count_block(grown, new) };
-            }
+        Ok(grown) => {
+            before.count_free(old.size());
+            // SAFETY: the block is live with layout `new` and came from pages. Each path that frees
+            // it takes its charge first.
+            unsafe { now.count_block(grown, new) };
         }
-        (Err(AllocError), None, _) => {}
+        // SAFETY: the block is unchanged, and each path that frees it takes its charge first.
+        Err(AllocError) => unsafe { before.put_back(block, old) },
     }
     grown
 }
@@ -209,27 +192,24 @@ pub(crate) unsafe fn grow_large(
 pub(crate) unsafe fn shrink_large(
     family: &'static Family,
     block: NonNull<u8>,
-    layouts: (Layout, Layout),
+    (old, new): (Layout, Layout),
 ) -> Result<NonNull<u8>, AllocError> {
     // Take the note of the old address first, because after the block has moved, another thread may
     // have a block at that address.
     // SAFETY: the caller owns the block, which came from pages and is not of size zero.
-    let charge = unsafe { Charge::take(block, layouts.0) };
+    let charge = unsafe { Charge::take(block, old) };
     // SAFETY: this function's contract includes that of `large::shrink`, and `Charge::take` removed
     // the note (G6).
-    let shrunk = unsafe { large::shrink(&own_pages(), &books(family), block, layouts) };
-    if let Some(charge) = charge {
-        let (old, new) = layouts;
-        match shrunk {
-            Ok(shrunk) => {
-                charge.count_shrink(old.size() - new.size());
-                // SAFETY: the block is live with layout `new` and came from pages. Each path that
-                // frees it takes its charge first.
-                unsafe { charge.put_back(shrunk, new) };
-            }
-            // SAFETY: the block is unchanged, and each path that frees it takes its charge first.
-            Err(AllocError) => unsafe { charge.put_back(block, old) },
+    let shrunk = unsafe { large::shrink(&own_pages(), &books(family), block, (old, new)) };
+    match shrunk {
+        Ok(shrunk) => {
+            charge.count_shrink(old.size() - new.size());
+            // SAFETY: the block is live with layout `new` and came from pages. Each path that frees
+            // it takes its charge first.
+            unsafe { charge.put_back(shrunk, new) };
         }
+        // SAFETY: the block is unchanged, and each path that frees it takes its charge first.
+        Err(AllocError) => unsafe { charge.put_back(block, old) },
     }
     shrunk
 }

@@ -11,10 +11,9 @@ use core::ptr::{self, NonNull};
 use allocator_api2::alloc::{AllocError, Allocator};
 use ephemera_prim::account::Account;
 use ephemera_prim::large;
-use ephemera_prim::pages::{CachedPages, Pages};
+use ephemera_prim::pages::{CachedPages, Pages, notes};
 
 use super::cell::NOTHING;
-use super::charge::Charge;
 use super::large::{allocate_large, allocate_or_make_room, deallocate_large, grow_large};
 use super::state::Family;
 use super::table::Heaps;
@@ -57,7 +56,7 @@ unsafe fn grow_in_span(
     // SAFETY: the caller passes the heaps that this thread's cell names.
     let outside = unsafe { pages_outside_scopes(heaps) }.is_some();
     // SAFETY: the caller passes a live block of pages. Its size is not zero.
-    if !outside || unsafe { Charge::is_noted(block, old) } {
+    if !outside || unsafe { notes::has(block, old) } {
         return false;
     }
     // SAFETY: the caller passes a live block of pages. Its size is not zero.
@@ -65,21 +64,22 @@ unsafe fn grow_in_span(
         return false;
     }
     let more = new.size() - old.size();
-    let is_within = family.account().reserve(more);
-    if is_within {
-        heaps.books().large(0, more, true);
-        let (last, now) = (old.size() - 1, new.size() - 1);
-        // Only a growth beyond a power of two uses up the block's room. The highest set bits of
-        // `last` and `now` then differ.
-        if last ^ now > last & now {
-            // SAFETY: the caller passes the heaps that this thread's cell names.
-            unsafe { note_growth(heaps, (old, new)) };
-        }
+    if !family.account().reserve(more) {
+        return false;
     }
-    is_within
+    heaps.books().large(0, more, true);
+    let (last, now) = (old.size() - 1, new.size() - 1);
+    // Only a growth beyond a power of two uses up the block's room. The highest set bits of `last`
+    // and `now` then differ.
+    if last ^ now > last & now {
+        // SAFETY: the caller passes the heaps that this thread's cell names.
+        unsafe { note_growth(heaps, (old, new)) };
+    }
+    true
 }
 
-/// Notes that a block grew beyond a power of two in its span.
+/// Notes that a block grew beyond a power of two in its span. Finds the thread's pages again,
+/// because the caller would need registers to keep them.
 ///
 /// # Safety
 /// `heaps` is the value of this thread's cell of the family.
@@ -140,8 +140,7 @@ pub(crate) unsafe fn deallocate_block(
     // SAFETY: the caller passes the heaps that this thread's cell names.
     let pages = unsafe { pages_outside_scopes(heaps) };
     // SAFETY: the size is not zero, so the caller passes a live block of the process's pages.
-    let Some(pages) = pages.filter(|_| layout.size() == 0 || !unsafe { Charge::is_noted(block, layout) })
-    else {
+    let Some(pages) = pages.filter(|_| layout.size() == 0 || !unsafe { notes::has(block, layout) }) else {
         // SAFETY: this function's contract includes that of `deallocate_large`.
         return unsafe { deallocate_large(family, block, layout) };
     };
