@@ -8,6 +8,8 @@
 use ephemera_prim::account::{Account, Booked, SharedAccount, changed};
 use ephemera_prim::word::OwnerUsize;
 
+use crate::stats::Stats;
+
 /// The number and the bytes of the large blocks that the holders of one record allocated, minus
 /// those that they freed. A difference wraps if the holders freed more than they allocated. The sum
 /// of all tallies and the family's account gives the number of live blocks and their bytes.
@@ -32,16 +34,17 @@ impl LargeTally {
         self.bytes.set(changed(self.bytes.get(), bytes, adds));
     }
 
-    /// Adds the blocks and the bytes of this tally to the given numbers, and returns both sums.
-    pub(super) fn add_to(&self, (blocks, bytes): (usize, usize)) -> (usize, usize) {
-        (blocks.wrapping_add(self.blocks.get()), bytes.wrapping_add(self.bytes.get()))
+    /// Adds the blocks and the bytes of this tally to `stats`.
+    pub(super) fn add_to(&self, stats: &mut Stats) {
+        stats.large_blocks = stats.large_blocks.wrapping_add(self.blocks.get());
+        stats.large_bytes = stats.large_bytes.wrapping_add(self.bytes.get());
     }
 }
 
 /// A family's account, together with the tally of the calling thread's table. The tally counts the
 /// large blocks; if the thread has no table, the account itself counts them.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Books<'w> {
+pub(super) struct Books<'w> {
     pub(super) account: &'w SharedAccount,
     pub(super) tally: Option<&'w LargeTally>,
 }
@@ -53,10 +56,6 @@ impl Account for Books<'_> {
 
     fn reserve_beyond(&self, bytes: usize) {
         self.account.reserve_beyond(bytes);
-    }
-
-    fn spare(&self) {
-        self.account.spare();
     }
 
     fn release(&self, bytes: usize) {

@@ -55,13 +55,6 @@ pub(super) struct Bundle {
     last: OwnerUsize,
 }
 
-/// The slots that a thread took out of its bundle and must publish.
-pub(super) struct TakenSlots {
-    pub(super) heap: &'static ThreadHeap,
-    pub(super) group: NonNull<SlotGroup>,
-    pub(super) bits: u64,
-}
-
 impl Bundle {
     ephemera_prim::const_unless_loom! {
         pub(super) fn new() -> Self {
@@ -104,16 +97,17 @@ impl Bundle {
         self.group.set(group.as_ptr());
     }
 
-    /// Closes the bundle and returns its slots, or returns `None` if the bundle is already closed.
-    /// The bundle must be that of the calling thread.
+    /// Closes the bundle and returns its heap, its group and the bits of its slots, which the caller
+    /// must publish. Returns `None` if the bundle is already closed. The bundle must be that of the
+    /// calling thread.
     #[inline]
-    pub(super) fn take(&self) -> Option<TakenSlots> {
+    pub(super) fn take(&self) -> Option<(&'static ThreadHeap, NonNull<SlotGroup>, u64)> {
         let group = NonNull::new(self.group.get())?;
         if !weakened!("bundle_stays_open") {
             self.group.set(ptr::null_mut());
         }
         // SAFETY: T1: `open` stored a heap, and heaps are never freed.
-        Some(TakenSlots { heap: unsafe { &*self.heap.get() }, group, bits: self.bits.get() })
+        Some((unsafe { &*self.heap.get() }, group, self.bits.get()))
     }
 
     #[cfg(all(test, not(ephemera_loom)))]

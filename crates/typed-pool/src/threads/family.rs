@@ -8,10 +8,10 @@ use ephemera_prim::epoch::Epoch;
 #[cfg(ephemera_loom)]
 use ephemera_prim::record::Registry;
 
-#[cfg(not(ephemera_loom))]
-use super::state::FamilyKey;
 #[cfg(ephemera_loom)]
 use super::state::PoolRecord;
+#[cfg(not(ephemera_loom))]
+use super::state::ThisCell;
 use super::state::{Family, FamilyKind};
 use crate::class::{self, CLASSES};
 use crate::geometry::UnitSpec;
@@ -25,7 +25,7 @@ impl Family {
     /// # Safety
     /// The thread-local that `cell` reads belongs to this family alone.
     #[must_use]
-    pub const unsafe fn of_type<T>(chunk_len: &[usize], cell: FamilyKey) -> Self {
+    pub const unsafe fn of_type<T>(chunk_len: &[usize], cell: fn() -> ThisCell) -> Self {
         let chunk_len = match *chunk_len {
             [] => ChunkLen::Grows,
             [len, ..] => ChunkLen::Fixed(len),
@@ -38,11 +38,11 @@ impl Family {
     /// # Safety
     /// The thread-local that `cell` reads belongs to this family alone.
     #[must_use]
-    pub const unsafe fn of_classes(cell: FamilyKey) -> Self {
+    pub const unsafe fn of_classes(cell: fn() -> ThisCell) -> Self {
         Self::new(FamilyKind::Classes, ChunkLen::Grows, cell)
     }
 
-    const fn new(kind: FamilyKind, chunk_len: ChunkLen, cell: FamilyKey) -> Self {
+    const fn new(kind: FamilyKind, chunk_len: ChunkLen, cell: fn() -> ThisCell) -> Self {
         Self {
             kind,
             chunk_len,
@@ -87,10 +87,6 @@ impl Family {
             FamilyKind::Classes => class::layout(heap),
         };
         UnitSpec::of(layout).unwrap_or(UnitSpec::NONE)
-    }
-
-    pub(super) const fn chunk_len(&self) -> ChunkLen {
-        self.chunk_len
     }
 
     pub(crate) fn account(&self) -> &SharedAccount {

@@ -14,7 +14,6 @@ use ephemera_prim::pages;
 
 use super::lease_end;
 use super::state::ThreadHeap;
-use crate::heap::UnitHeap;
 use crate::slot_group::SlotGroupPtr;
 use crate::unit::UnitPtr;
 
@@ -61,10 +60,15 @@ pub(super) fn purge_units(heap: &ThreadHeap, by: IdleBy) -> Purged {
     for unit in claimed.into_iter().flatten() {
         let purges = fenced && unit.all_free();
         if purges {
+            // The unit counts as purged even if the system refuses, because the system may have
+            // taken some of the pages.
+            unit.note_purge();
+            let (start, len) = unit.slot_bytes(heap.heap.spec());
             // SAFETY: this thread has claimed the unit, which has no live slot and is not the
             // front. After its fence, this thread did not see the owner use the slots (C3), so the
-            // owner sees the claim before it uses them (C2).
-            unsafe { purge(&heap.heap, unit) };
+            // owner sees the claim before it uses them (C2). The slots are the last part of a live
+            // block of `Pages`.
+            unsafe { pages::purge_tail(start, len) };
             purged += 1;
         }
         unit.claim().end(purges);
@@ -80,17 +84,4 @@ pub(super) fn purge_units(heap: &ThreadHeap, by: IdleBy) -> Purged {
 fn seems_free(unit: UnitPtr) -> bool {
     // Builds that weaken the check after the claim skip this one, which would hide the weakening.
     weakened!("bits_before_live" | "observe_word_relaxed") || unit.all_free()
-}
-
-/// Returns the pages of a unit's slots to the operating system. The unit counts as purged even if
-/// the system refuses, because the system may have taken some of the pages.
-///
-/// # Safety
-/// The calling thread has claimed the slots. None of them is live, and the owner does not use them.
-unsafe fn purge(heap: &UnitHeap, unit: UnitPtr) {
-    unit.note_purge();
-    let (start, len) = unit.slot_bytes(heap.spec());
-    // SAFETY: the caller ensures that nothing uses or needs the slots. They are the last part of a
-    // live block of `Pages`.
-    unsafe { pages::purge_tail(start, len) };
 }

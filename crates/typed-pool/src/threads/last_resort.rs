@@ -2,11 +2,9 @@
 //! tables and of records that no thread holds, and asks running threads to free theirs at their
 //! next slow path.
 
-use ephemera_prim::record::Lease;
-
 use super::lease_end;
 use super::publish::publish_own;
-use super::state::{Family, PoolRecord, ThreadHeap};
+use super::state::{Family, ThreadHeap};
 use super::table::Heaps;
 #[cfg(not(ephemera_loom))]
 use super::this_thread;
@@ -88,21 +86,15 @@ pub(super) fn trim_free_records(family: &Family) {
                 continue;
             }
         }
-        if let Some(lease) = record.try_lease() {
-            trim_leased(lease, family);
+        let Some(lease) = record.try_lease() else { continue };
+        if let Some(heaps) = Heaps::find(record, family) {
+            // SAFETY: the lease makes this thread the holder.
+            if !unsafe { heaps.trim() } {
+                record.data().leftovers.set(1);
+            }
         }
+        lease_end::release(lease);
     }
-}
-
-/// Frees the family's empty units of a record, then releases the record.
-fn trim_leased(lease: Lease<'_, PoolRecord>, family: &Family) {
-    if let Some(heaps) = Heaps::find(lease.record(), family) {
-        // SAFETY: the lease makes this thread the holder.
-        if !unsafe { heaps.trim() } {
-            lease.record().data().leftovers.set(1);
-        }
-    }
-    lease_end::release(lease);
 }
 
 /// Frees the empty units of this thread and of records that no thread holds, and asks running

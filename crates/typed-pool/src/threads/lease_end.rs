@@ -160,7 +160,7 @@ pub(super) fn end_scope(record: &Record<PoolRecord>) {
 #[inline]
 pub(super) fn drain_free_record(heap: &ThreadHeap) {
     let record = heap.record();
-    if record.data().is_of_scope() {
+    if record.data().ledger().is_some() {
         mark_mail(record.data());
     }
     if record.is_free() && !weakened!("push_without_a_look") {
@@ -202,11 +202,11 @@ pub(super) fn trim_ended(record: &Record<PoolRecord>) {
 /// Returns whether any heap of the record may have mail.
 #[inline]
 pub(super) fn has_mail(data: &PoolRecord) -> bool {
-    if data.is_of_scope() { data.mailed.load(Ordering::Relaxed) != 0 } else { any_has_mail(data) }
+    if data.ledger().is_some() { data.mailed.load(Ordering::Relaxed) != 0 } else { any_has_mail(data) }
 }
 
 fn any_has_mail(data: &PoolRecord) -> bool {
-    Heaps::of(data).flat_map(Heaps::used).any(ThreadHeap::has_mail)
+    Heaps::of(data).flat_map(Heaps::used).any(|heap| heap.mail.is_some())
 }
 
 /// Drains the inboxes of a record that this thread has leased only to drain them. If a unit still
@@ -220,7 +220,7 @@ pub(super) fn drain(record: &Record<PoolRecord>) {
         mailed.swap(0, unmark_order());
     }
     for heap in Heaps::of(record.data()).flat_map(Heaps::used) {
-        if heap.has_mail() {
+        if heap.mail.is_some() {
             #[cfg(all(test, not(ephemera_loom)))]
             heap.drains.add(1);
             // SAFETY: this thread holds the record.

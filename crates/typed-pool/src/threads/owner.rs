@@ -20,7 +20,7 @@ use crate::unit::{self, UnitPtr};
 /// The thread holds the heap's record, or the heap is one of those for threads that own nothing.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HeapOwner<'w> {
-    heap: &'w ThreadHeap,
+    pub(super) heap: &'w ThreadHeap,
 }
 
 impl<'w> HeapOwner<'w> {
@@ -31,17 +31,6 @@ impl<'w> HeapOwner<'w> {
     #[inline]
     pub(super) unsafe fn new(heap: &'w ThreadHeap) -> Self {
         Self { heap }
-    }
-
-    pub(super) fn thread_heap(self) -> &'w ThreadHeap {
-        self.heap
-    }
-
-    /// Returns whether neither a limit nor the figures of a scope depend on the bytes that the heap
-    /// holds.
-    #[inline]
-    fn is_unwatched(&self) -> bool {
-        self.heap.ledger().is_none() && !self.account().is_limited()
     }
 }
 
@@ -200,7 +189,7 @@ unsafe impl PoolEnv for HeapOwner<'_> {
     #[inline]
     fn requests_whole_units(&self) -> bool {
         let has_classes = matches!(self.heap.family().kind, FamilyKind::Classes);
-        has_classes && self.is_unwatched() && !weakened!("units_grow_slowly")
+        has_classes && !self.heap.is_watched() && !weakened!("units_grow_slowly")
     }
 
     /// Returns `false` under a limit or in a scope, because a limit and the figures of a scope
@@ -209,7 +198,7 @@ unsafe impl PoolEnv for HeapOwner<'_> {
     /// the record's heaps.
     #[inline]
     fn may_rest(&self) -> bool {
-        (self.is_unwatched() || weakened!("limited_heaps_rest")) && self.heap.record().is_bound()
+        (!self.heap.is_watched() || weakened!("limited_heaps_rest")) && self.heap.record().is_bound()
     }
 
     /// Books the remote frees of the heap. If the thread leases the record only for a moment, no

@@ -9,7 +9,7 @@ use ephemera_prim::local::{self, Tenant};
 #[cfg(not(ephemera_loom))]
 use ephemera_prim::record::{Lease, Record};
 
-use super::bundle::{self, Bundle, TakenSlots};
+use super::bundle::{self, Bundle};
 #[cfg(not(ephemera_loom))]
 use super::idle_queue;
 use super::lease_end;
@@ -35,17 +35,22 @@ pub(super) unsafe fn publish_bits(heap: &ThreadHeap, group: NonNull<SlotGroup>, 
 /// Publishes the slots of a bundle, which must be that of the calling thread.
 #[inline]
 pub(super) fn publish_bundle(bundle: &Bundle) {
-    if let Some(taken) = bundle.take() {
-        publish_taken(&taken);
+    if let Some((heap, group, bits)) = bundle.take() {
+        // SAFETY: `open` stored a slot. The program freed all of these slots of the group, and no
+        // foreign word has them (B1). The bundle is closed, so no other call publishes them.
+        unsafe { publish_bits_cold(heap, group, bits) };
     }
 }
 
+/// Calls [`publish_bits`] out of line.
+///
+/// # Safety
+/// The contract of [`publish_bits`] holds.
 #[cold]
 #[inline(never)]
-fn publish_taken(taken: &TakenSlots) {
-    // SAFETY: `open` stored a slot. The program freed all of these slots of the group, and no
-    // foreign word has them (B1). The bundle is closed, so no other call publishes them.
-    unsafe { publish_bits(taken.heap, taken.group, taken.bits) };
+unsafe fn publish_bits_cold(heap: &ThreadHeap, group: NonNull<SlotGroup>, bits: u64) {
+    // SAFETY: this function has the same contract.
+    unsafe { publish_bits(heap, group, bits) };
 }
 
 /// Publishes the remote frees that wait in this thread's bundle.

@@ -14,15 +14,14 @@ pub(super) static REGISTRY: Registry<PoolRecord> =
 
 impl Family {
     /// Returns the registry of the threads' records, which may have tables of this family.
-    #[cfg(not(ephemera_loom))]
-    pub(super) fn registry(&self) -> &'static Registry<PoolRecord> {
-        &REGISTRY
-    }
-
-    #[cfg(ephemera_loom)]
     pub(super) fn registry(&self) -> &Registry<PoolRecord> {
+        #[cfg(not(ephemera_loom))]
+        return &REGISTRY;
         // SAFETY: the registry outlives this family (`of_model`).
-        unsafe { &*self.registry }
+        #[cfg(ephemera_loom)]
+        unsafe {
+            &*self.registry
+        }
     }
 
     /// Returns the records that may have tables of this family: those of threads and of scopes.
@@ -31,7 +30,6 @@ impl Family {
         let scopes = records_of(self).map(|record| record as &Record<_>);
         #[cfg(ephemera_loom)]
         let scopes = core::iter::empty();
-        let registry: &Registry<PoolRecord> = self.registry();
-        registry.records().chain(scopes)
+        self.registry().records().chain(scopes)
     }
 }

@@ -21,25 +21,25 @@ use crate::unit::{Unit, UnitPtr};
 
 impl AllocEnv for HeapOwner<'_> {
     fn is_at_limit(&self, bytes: usize) -> bool {
-        self.thread_heap().ledger().is_some_and(|ledger| ledger.may_trim_for(bytes))
+        self.heap.ledger().is_some_and(|ledger| ledger.may_trim_for(bytes))
     }
 
     fn trim_all(self) {
-        Heaps::of(self.thread_heap().record().data()).for_each(|heaps| {
+        Heaps::of(self.heap.record().data()).for_each(|heaps| {
             // SAFETY: this thread holds the record (the invariant of `HeapOwner`).
             unsafe { heaps.trim() };
         });
     }
 
     fn visit(self) {
-        if let Some(heaps) = Heaps::find(self.thread_heap().record(), self.thread_heap().family()) {
+        if let Some(heaps) = Heaps::find(self.heap.record(), self.heap.family()) {
             // SAFETY: this thread holds the record (the invariant of `HeapOwner`).
             unsafe { visit(heaps) };
         }
     }
 
     fn last_resort(self) {
-        if let Some(heaps) = Heaps::find(self.thread_heap().record(), self.thread_heap().family()) {
+        if let Some(heaps) = Heaps::find(self.heap.record(), self.heap.family()) {
             // SAFETY: this thread holds the record (the invariant of `HeapOwner`).
             unsafe { make_room(heaps) };
         }
@@ -106,8 +106,7 @@ fn may_wait(heap: &ThreadHeap, group: SlotGroupPtr) -> bool {
     let is_small = heap.heap.spec().unit <= LARGEST_UNIT || weakened!("bundle_of_any_size");
     let awaits = heap.record().is_bound() && group.awaits_owner();
     let is_served = awaits || weakened!("slots_of_ended_threads_wait");
-    let is_watched = heap.ledger().is_some() || heap.family().account().is_limited();
-    is_small && is_served && (!is_watched || weakened!("limited_slots_wait"))
+    is_small && is_served && (!heap.is_watched() || weakened!("limited_slots_wait"))
 }
 
 /// Counts a free of a counting scope's slot in a unit with this birth.

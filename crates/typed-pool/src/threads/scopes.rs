@@ -20,16 +20,15 @@ use core::iter;
 use core::ptr;
 
 use crossbeam_utils::CachePadded;
-use ephemera_prim::local;
 use ephemera_prim::pages::{self, permanent_value};
 use ephemera_prim::record::{Lease, Record};
 use ephemera_prim::sync::AtomicPtr;
 
-use super::lease_end;
 use super::ledger::Ledger;
 use super::pooled::{pooled_cell, pooled_family};
 use super::state::{Family, PoolRecord};
 use super::unused::{ListedItem, Listing, UnusedList, UnusedPlace, Users, add_to, follow};
+use super::{lease_end, this_thread};
 use crate::heap::supply::LeftUnits;
 
 /// The ledger and the records of one scope at a time. The records have the scope's heaps.
@@ -228,7 +227,7 @@ impl ScopeHeaps {
         let counting = self.ledger.is_counting();
         // The exit hook of a thread frees the units that the heaps in its place keep. A thread
         // without a record has no such hook, so its heaps do not keep any units.
-        let is_bound = local::bound::<PoolRecord>().is_some();
+        let is_bound = this_thread::record().is_some();
         let keeps = !counting && is_bound && self.ledger.note_end(STREAK) && place().is_empty();
         let keeps = keeps && !weakened!("scopes_keep_no_units");
         if keeps {

@@ -182,7 +182,7 @@ fn hosting_with_hidden_front() -> Vec<Value> {
         if !selects() {
             start_selecting();
         }
-        let heap = owner_of(WORDS[0]).thread_heap();
+        let heap = owner_of(WORDS[0]).heap;
         if heap.heap.is_hosting() && heap.heap.hides_front() {
             return values;
         }
@@ -204,7 +204,7 @@ fn a_heap_that_selects_hosts_although_its_front_has_slots_that_were_never_used()
     let mut blocks: Vec<_> = (0..VALUES).map(|_| block()).collect();
     start_selecting();
     // SAFETY: T2: the thread may use these heaps, and the family has a heap for each class.
-    let heap = &unsafe { Fresh::__cell().heaps().owner(class) }.thread_heap().heap;
+    let heap = &unsafe { Fresh::__cell().heaps().owner(class) }.heap.heap;
     assert_ne!(heap.free_in_front(), 0);
     let freed = blocks[0].as_ptr();
     drop(blocks.swap_remove(0));
@@ -219,7 +219,7 @@ fn a_heap_that_selects_hosts_although_its_front_has_slots_that_were_never_used()
 fn a_heap_whose_frees_branch_again_closes_without_a_pause() {
     take_turn();
     let mut values = hosting_with_hidden_front();
-    let heap = &owner_of(WORDS[0]).thread_heap().heap;
+    let heap = &owner_of(WORDS[0]).heap.heap;
     let data = this_thread::record().expect("the thread has a record").data();
     assert!(data.selection.reset());
     // SAFETY: this thread holds its record.
@@ -242,7 +242,7 @@ fn a_heap_whose_frees_branch_again_closes_without_a_pause() {
 fn a_slot_that_is_freed_without_its_size_becomes_a_guest() {
     take_turn();
     let mut values = hosting_with_hidden_front();
-    let heap = &owner_of(WORDS[0]).thread_heap().heap;
+    let heap = &owner_of(WORDS[0]).heap.heap;
     for round in 0..VALUES {
         // The list is empty after this allocation, unless the heap does not host.
         values.push(value(0));
@@ -288,7 +288,7 @@ fn slots_of_a_hidden_front_return_to_the_heap_although_it_hosts() {
 fn a_thread_that_replaces_one_value_branches_again() {
     take_turn();
     let mut values = hosting_with_hidden_front();
-    let heap = &owner_of(WORDS[0]).thread_heap().heap;
+    let heap = &owner_of(WORDS[0]).heap.heap;
     for round in 0..VALUES {
         check_and_drop(values.swap_remove(round * 67 % VALUES));
         if heap.guests() != 0 {

@@ -112,11 +112,6 @@ impl PoolRecord {
         // SAFETY: S1: the ledger of a scope's record outlives the record.
         unsafe { self.ledger.get().as_ref() }
     }
-
-    #[inline]
-    pub(super) fn is_of_scope(&self) -> bool {
-        !self.ledger.get().is_null()
-    }
 }
 
 // The size is a power of two so that a shift turns an index into an offset in the table.
@@ -199,28 +194,21 @@ impl ThreadHeap {
         unsafe { &*self.record }
     }
 
-    /// Returns whether the heap has unbooked remote frees. The answer may be out of date.
-    pub(super) fn has_mail(&self) -> bool {
-        self.mail.is_some()
-    }
-
-    pub(super) fn is_of(&self, family: &Family) -> bool {
-        ptr::eq(self.family, family)
-    }
-
     /// Returns the ledger of the scope that has this heap, or `None` in a heap of a thread's own
     /// record.
     #[inline]
     pub(super) fn ledger(&self) -> Option<&Ledger> {
         self.record().data().ledger()
     }
+
+    /// Returns whether a limit, or the figures of a scope, depend on the bytes that the heap holds.
+    #[inline]
+    pub(super) fn is_watched(&self) -> bool {
+        self.ledger().is_some() || self.family().account().is_limited()
+    }
 }
 
 pub(super) type HeapMail = Mail<SlotGroup, ThreadHeap>;
-
-/// A function that returns the calling thread's cell of a family.
-#[cfg(not(ephemera_loom))]
-pub(super) type FamilyKey = fn() -> ThisCell;
 
 /// A family: the pools of one type, or the size classes of one allocator, on all threads. All
 /// threads share this state, which is a `static` outside of models.
@@ -244,7 +232,7 @@ pub struct Family {
     pub(super) registry: *const Registry<PoolRecord>,
     /// Returns the calling thread's cell of this family.
     #[cfg(not(ephemera_loom))]
-    pub(super) cell: FamilyKey,
+    pub(super) cell: fn() -> ThisCell,
 }
 
 #[derive(Debug, Clone, Copy)]

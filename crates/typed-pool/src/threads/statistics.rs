@@ -17,7 +17,7 @@ pub(super) fn stats_of(family: &Family, holds: impl Fn(&Record<PoolRecord>) -> b
     for record in family.records() {
         let Some(heaps) = Heaps::find(record, family) else { continue };
         stats.state_bytes += family.heaps() * size_of::<ThreadHeap>();
-        heaps.gather_large(&mut stats);
+        heaps.first().tally.add_to(&mut stats);
         gather_record(&mut stats, heaps, holds(record));
     }
     stats.extra_records = family.registry().later_records();
@@ -29,22 +29,22 @@ pub(super) fn stats_of(family: &Family, holds: impl Fn(&Record<PoolRecord>) -> b
 /// Adds the units and live slots of a table to `stats`. `owned` says whether the calling thread
 /// holds the table's record. If no thread holds that record, this function leases it for the walk.
 fn gather_record(stats: &mut Stats, heaps: Heaps<'_>, owned: bool) {
+    if owned {
+        return heaps.gather(stats, true);
+    }
     let record = heaps.first().record();
-    let lease = if owned { None } else { record.try_lease() };
-    heaps.gather(stats, owned || lease.is_some());
-    match lease {
-        Some(lease) => release(lease),
-        None if !owned => {
-            record.data().walks.fetch_add(1, Ordering::Relaxed);
-            // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`. Either the thread
-            // that releases the record sees that this walk is over, or this thread sees the units
-            // that the other thread left.
-            fence(Ordering::SeqCst);
-            if !weakened!("walker_leaves_the_rest") {
-                trim_leftovers(record);
-            }
-        }
-        None => {}
+    let lease = record.try_lease();
+    heaps.gather(stats, lease.is_some());
+    if let Some(lease) = lease {
+        return release(lease);
+    }
+    record.data().walks.fetch_add(1, Ordering::Relaxed);
+    // ORDERING: SeqCst fence. Pairs with the one in `Lease::release`. Either the thread that
+    // releases the record sees that this walk is over, or this thread sees the units that the other
+    // thread left.
+    fence(Ordering::SeqCst);
+    if !weakened!("walker_leaves_the_rest") {
+        trim_leftovers(record);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
+use core::{iter, ptr};
 
 use ephemera_prim::pages;
 use ephemera_prim::record::Record;
@@ -73,7 +74,7 @@ impl<'w> Heaps<'w> {
     /// heaps never had a unit, so they have no mail.
     pub(super) fn used(self) -> impl Iterator<Item = &'w ThreadHeap> {
         let mut used = self.first().used.get();
-        core::iter::from_fn(move || {
+        iter::from_fn(move || {
             if used == 0 {
                 return None;
             }
@@ -100,22 +101,15 @@ impl<'w> Heaps<'w> {
     /// Returns the tables of the record with this data.
     #[inline]
     pub(super) fn of(data: &'w PoolRecord) -> impl Iterator<Item = Self> {
-        let mut at = data.tables.observe().cast_const();
-        core::iter::from_fn(move || {
-            if at.is_null() {
-                return None;
-            }
-            // SAFETY: T1: the links of a record's data point to tables, and this one is not null.
-            let heaps = unsafe { Self::new(at) };
-            at = heaps.first().next.get().cast_const();
-            Some(heaps)
-        })
+        // SAFETY: T1: the links of a record's data are null or point to tables.
+        let table = |link: *mut ThreadHeap| (!link.is_null()).then(|| unsafe { Self::new(link) });
+        iter::successors(table(data.tables.observe()), move |heaps| table(heaps.first().next.get()))
     }
 
     /// Returns the table of a family on a record, if the record has one.
     #[inline]
     pub(super) fn find(record: &'w Record<PoolRecord>, family: &Family) -> Option<Self> {
-        Self::of(record.data()).find(|heaps| heaps.first().is_of(family))
+        Self::of(record.data()).find(|heaps| ptr::eq(heaps.first().family, family))
     }
 
     /// Returns the table of a family on a record, and makes the table if the record has none.
@@ -141,7 +135,7 @@ impl<'w> Heaps<'w> {
         let layout = Layout::array::<ThreadHeap>(family.heaps()).ok()?;
         let first = pages::permanent(layout).ok()?.cast::<ThreadHeap>();
         for heap in 0..family.heaps() {
-            let new = ThreadHeap::new(family.spec(heap), family.chunk_len(), family, record);
+            let new = ThreadHeap::new(family.spec(heap), family.chunk_len, family, record);
             // SAFETY: the memory has room for all heaps of the family.
             let place = unsafe { first.add(heap) };
             // SAFETY: the place is aligned and in the new memory, which nothing else uses.
@@ -156,15 +150,13 @@ impl<'w> Heaps<'w> {
 
     /// Returns whether a trim has been requested since the last call for this table.
     pub(super) fn take_trim_request(self) -> bool {
-        let first = self.first();
-        first.family().epoch.turned(&first.epoch_seen)
+        self.family().epoch.turned(&self.first().epoch_seen)
     }
 
     /// Asks the other threads to trim. This thread has just trimmed, so it need not obey this
     /// request, but it still obeys requests of other threads.
     pub(super) fn ask_others_to_trim(self) {
-        let first = self.first();
-        first.family().epoch.raise_for_others(&first.epoch_seen);
+        self.family().epoch.raise_for_others(&self.first().epoch_seen);
     }
 
     /// Returns the number of unbooked remote frees.
@@ -175,13 +167,6 @@ impl<'w> Heaps<'w> {
         sum
     }
 
-    /// Adds to `stats` the large blocks that the holders of the record allocated, minus those that
-    /// they freed.
-    pub(super) fn gather_large(self, stats: &mut Stats) {
-        let large = (stats.large_blocks, stats.large_bytes);
-        (stats.large_blocks, stats.large_bytes) = self.first().tally.add_to(large);
-    }
-
     /// Adds the units and live slots of these heaps to `stats`. `owned` says whether the calling
     /// thread holds the record. Only then can it count the live slots of fronts.
     pub(super) fn gather(self, stats: &mut Stats, owned: bool) {
@@ -189,10 +174,8 @@ impl<'w> Heaps<'w> {
             let bundles = || bundle::all().filter(|bundle| bundle.is_open_for(heap));
             let any = bundles().next().is_some() && !weakened!("statistics_ignore_bundles");
             let size = heap.heap.spec().unit;
-            let waiting = |unit| match any {
-                true => bundles().map(|bundle| bundle.slots_of(unit, size)).sum(),
-                false => 0,
-            };
+            let in_bundles = |unit| bundles().map(|bundle| bundle.slots_of(unit, size)).sum();
+            let waiting = |unit| if any { in_bundles(unit) } else { 0 };
             stats.add_heap(&heap.heap, owned, waiting);
         });
     }

@@ -12,7 +12,7 @@ use super::publish::publish_own;
 use super::records::REGISTRY;
 use super::state::{Family, PoolRecord};
 use super::table::Heaps;
-use super::this_thread::{self, clear_spans, forget, trim_outside};
+use super::this_thread::{self, clear_spans, trim_outside};
 use super::{lease_end, scopes, statistics};
 use crate::stats::Stats;
 
@@ -40,7 +40,7 @@ impl Tenant for PoolRecord {
             return;
         }
         for heaps in Heaps::of(record.data()) {
-            forget(heaps.family());
+            (heaps.family().cell)().set(None);
         }
     }
 

@@ -21,11 +21,6 @@ pub(super) fn remember(heaps: Heaps<'static>) {
     (heaps.family().cell)().set(Some(heaps));
 }
 
-/// Resets the family's cell to the heaps of threads that own nothing.
-pub(super) fn forget(family: &Family) {
-    (family.cell)().set(None);
-}
-
 /// Returns the record that is bound to this thread, or NOWHERE or GONE if there is none. No unit
 /// names these two records.
 #[inline]

@@ -128,7 +128,7 @@ const LEAST_EMPTIED: u16 = 4;
 /// The calling thread holds the table's record.
 unsafe fn choose_resting(heaps: Heaps<'_>) {
     let least = if weakened!("units_rest_at_once") { 1 } else { LEAST_EMPTIED };
-    let (mut resting, mut next): (_, Option<(u16, HeapOwner<'_>)>) = (None, None);
+    let (mut has_resting, mut next) = (false, None::<(u16, HeapOwner<'_>)>);
     for heap in heaps.used() {
         // SAFETY: the caller holds the record.
         let owner = unsafe { HeapOwner::new(heap) };
@@ -136,7 +136,7 @@ unsafe fn choose_resting(heaps: Heaps<'_>) {
         let emptied = kept.take_emptied();
         if kept.has_resting() {
             if emptied >= least || weakened!("units_rest_forever") {
-                resting = Some(owner);
+                has_resting = true;
             } else {
                 heap::supply::set_resting(owner, false);
             }
@@ -144,7 +144,7 @@ unsafe fn choose_resting(heaps: Heaps<'_>) {
             next = Some((emptied, owner));
         }
     }
-    if let Some((_, owner)) = next.filter(|_| resting.is_none() || weakened!("every_heap_rests")) {
+    if let Some((_, owner)) = next.filter(|_| !has_resting || weakened!("every_heap_rests")) {
         heap::supply::set_resting(owner, true);
     }
 }
