@@ -97,9 +97,9 @@ impl Bundle {
         self.group.set(group.as_ptr());
     }
 
-    /// Closes the bundle and returns its heap, its group and the bits of its slots, which the caller
-    /// must publish. Returns `None` if the bundle is already closed. The bundle must be that of the
-    /// calling thread.
+    /// Closes the bundle and returns its heap, its group and the bits of its slots. The caller must
+    /// publish these slots. Returns `None` if the bundle is already closed. The bundle must be that
+    /// of the calling thread.
     #[inline]
     pub(super) fn take(&self) -> Option<(&'static ThreadHeap, NonNull<SlotGroup>, u64)> {
         let group = NonNull::new(self.group.get())?;

@@ -33,12 +33,11 @@ fn table_of(word: *const ThreadHeap) -> Option<Heaps<'static>> {
 }
 
 impl PoolRecord {
-    /// Returns the record that the holder allocated from before it entered the scope of this
-    /// record: the record of the outer scope, or the thread's own. Returns `None` if there was
-    /// none, or if this record belongs to no scope. The calling thread must hold both records.
+    /// Returns the record of the scope that the holder was in when it entered the scope of this
+    /// record. Returns `None` if it was in no scope, or if this record belongs to no scope. The
+    /// calling thread must hold both records.
     pub(super) fn outer(&self) -> Option<&Record<Self>> {
-        self.ledger()?;
-        Some(table_of(self.outer.get())?.first().record())
+        table_of(self.outer.get())?.scope_record()
     }
 }
 

@@ -34,17 +34,10 @@ unsafe fn trim_at_limit(heaps: Heaps<'static>, bytes: usize) {
 #[cold]
 #[inline(never)]
 pub(crate) fn allocate_beyond(family: &'static Family, layout: Layout) -> Result<NonNull<u8>, AllocError> {
-    match class::any(layout) {
-        Some(heap) => with_heaps(family, heap, |heaps| {
-            // SAFETY: the thread holds the record, and the family has a heap for each class.
-            unsafe { refill_beyond(heaps, heap, layout.size()) }
-        }),
-        None => allocate_large_beyond(family, layout),
+    if let Some(heap) = class::any(layout) {
+        // SAFETY: the thread holds the record, and the family has a heap for each class.
+        return with_heaps(family, heap, |heaps| unsafe { refill_beyond(heaps, heap, layout.size()) });
     }
-}
-
-/// Allocates a block that no unit serves. The block may exceed the limit.
-fn allocate_large_beyond(family: &'static Family, layout: Layout) -> Result<NonNull<u8>, AllocError> {
     let block = large::allocate(&own_pages(), &books(family), layout, Limit::Lifted, false)?;
     // SAFETY: the block is new and came from pages. Each path that frees it takes its charge first.
     unsafe { Charge::of_table((family.cell)().table()).count_block(block, layout) };

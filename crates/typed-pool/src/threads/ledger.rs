@@ -176,8 +176,7 @@ impl Ledger {
     /// after the scope has exceeded its limit.
     #[inline]
     pub(crate) fn may_trim_for(&self, bytes: usize) -> bool {
-        let limit = self.limit.load(Ordering::Relaxed);
-        self.held().saturating_add(bytes) > limit && self.may_trim()
+        self.held().saturating_add(bytes) > self.limit() && self.may_trim()
     }
 
     #[cold]

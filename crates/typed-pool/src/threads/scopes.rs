@@ -205,8 +205,7 @@ impl ScopeHeaps {
     #[cold]
     fn add(&'static self) -> Option<Lease<'static, PoolRecord>> {
         // SAFETY: S1: the ledger is permanent.
-        let data = unsafe { PoolRecord::of_scope(&raw const self.ledger) };
-        let record = Record::new(data);
+        let record = Record::new(unsafe { PoolRecord::of_scope(&raw const self.ledger) });
         let new = permanent_value(ScopeRecord { record, next: AtomicPtr::new(ptr::null_mut()) })?;
         let lease = new.record.try_lease();
         pooled_cell().remember(&new.record);

@@ -57,6 +57,13 @@ impl<'w> Heaps<'w> {
         unsafe { self.heap(0) }
     }
 
+    /// Returns the record of these heaps if it belongs to a scope. The heaps must be a table.
+    #[cfg(not(ephemera_loom))]
+    pub(super) fn scope_record(self) -> Option<&'w Record<PoolRecord>> {
+        let record = self.first().record();
+        record.data().ledger().is_some().then_some(record)
+    }
+
     /// Returns the family's account, together with the tally of these heaps. The heaps must be a
     /// table on a record that the calling thread holds.
     #[inline]

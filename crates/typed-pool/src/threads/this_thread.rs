@@ -35,9 +35,8 @@ pub(super) fn own_heaps(family: &Family) -> Option<Heaps<'_>> {
 
 /// Returns the records of the scopes that this thread is in, from the innermost to the outermost.
 fn scopes(family: &Family) -> impl Iterator<Item = &'static Record<PoolRecord>> {
-    let inside = (family.cell)().table().map(|heaps| heaps.first().record());
-    let all = core::iter::successors(inside, |record| record.data().outer());
-    all.filter(|record| record.data().ledger().is_some())
+    let innermost = (family.cell)().table().and_then(Heaps::scope_record);
+    core::iter::successors(innermost, |record| record.data().outer())
 }
 
 /// Returns whether this thread holds a record: as its own, or as that of a scope that it is in.
@@ -50,14 +49,10 @@ pub(super) fn holds(family: &Family, of: &Record<PoolRecord>) -> bool {
 /// table.
 pub(super) fn trim_outside(family: &Family) {
     let outer = scopes(family).skip(1).filter(|_| !weakened!("outer_scopes_are_not_trimmed"));
-    for heaps in outer.filter_map(|record| Heaps::find(record, family)) {
-        // SAFETY: the thread holds the records of the scopes that it is in.
-        unsafe { heaps.trim() };
-    }
-    let inside = (family.cell)().table().map(Heaps::as_ptr);
-    let own = own_heaps(family).filter(|heaps| inside != Some(heaps.as_ptr()));
-    if let Some(heaps) = own {
-        // SAFETY: the record is bound to this thread.
+    let inside = (family.cell)().table().map(|heaps| heaps.first().record);
+    let own = record().filter(|own| inside != Some(ptr::from_ref(*own)));
+    for heaps in outer.chain(own).filter_map(|record| Heaps::find(record, family)) {
+        // SAFETY: the thread holds its own record and those of the scopes that it is in.
         unsafe { heaps.trim() };
     }
 }

@@ -99,13 +99,13 @@ const OUTER: usize = 8;
 /// remote frees of the next [`OUTER`] outer scopes and of the thread's own record. While the thread
 /// is in an inner scope, it never takes the slow path of those heaps.
 #[cold]
-pub(super) fn look_after_all(record: &Record<PoolRecord>) {
+fn look_after_all(record: &Record<PoolRecord>) {
     look_after(record);
     #[cfg(not(ephemera_loom))]
     if record.data().ledger().is_some() {
         if !weakened!("outer_scopes_are_not_looked_after") {
             let outer = core::iter::successors(record.data().outer(), |record| record.data().outer());
-            outer.take(OUTER).filter(|record| record.data().ledger().is_some()).for_each(look_after);
+            outer.take(OUTER).for_each(look_after);
         }
         if let Some(own) = this_thread::record() {
             look_after(own);
