@@ -8,8 +8,7 @@ use ephemera_prim::local::{self, Held, Tenant};
 use super::cell::NOTHING;
 use super::state::{Family, PoolRecord};
 use super::table::Heaps;
-use super::this_thread::{self, remember};
-use super::visit;
+use super::{this_thread, visit};
 use crate::class;
 
 /// Allocates a slot for a value of `size` bytes from the heap with this index, after the fast path
@@ -54,15 +53,20 @@ pub(super) fn with_heaps(
         }
         return Ok(slot);
     }
-    let slot = with_record(|held| {
-        // SAFETY: the thread holds the record; records and families are never freed.
-        let heaps = unsafe { Heaps::find_or_make(held.record(), family) }.ok_or(AllocError)?;
-        if matches!(held, Held::Bound(_)) {
-            remember(heaps);
-        }
-        slow(heaps)
-    });
+    let slot = with_record(|held| slow(find_or_make_table(held, family).ok_or(AllocError)?));
     slot.unwrap_or(Err(AllocError))
+}
+
+/// Returns the family's table on a record that the thread holds, and makes the table if the record
+/// has none. If the record is bound to the thread, also stores the table in the thread's cell.
+/// Returns `None` if there is no memory for the table.
+fn find_or_make_table(held: &Held<PoolRecord>, family: &'static Family) -> Option<Heaps<'static>> {
+    // SAFETY: the thread holds the record; records and families are never freed.
+    let heaps = unsafe { Heaps::find_or_make(held.record(), family) }?;
+    if matches!(held, Held::Bound(_)) {
+        (family.cell)().set(Some(heaps));
+    }
+    Some(heaps)
 }
 
 /// Calls `work` with a record that this thread holds at least until `work` returns. Returns the
@@ -92,10 +96,7 @@ pub(super) fn bind(family: &'static Family) {
     }
     with_record(|held| {
         if matches!(held, Held::Bound(_)) {
-            // SAFETY: the thread holds the record; records and families are never freed.
-            if let Some(heaps) = unsafe { Heaps::find_or_make(held.record(), family) } {
-                remember(heaps);
-            }
+            find_or_make_table(held, family);
         }
     });
 }

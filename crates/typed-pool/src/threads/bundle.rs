@@ -110,14 +110,13 @@ impl Bundle {
         Some((unsafe { &*self.heap.get() }, group, self.bits.get()))
     }
 
-    #[cfg(all(test, not(ephemera_loom)))]
     pub(super) fn is_open(&self) -> bool {
         !self.group.get().is_null()
     }
 
     /// Returns whether slots of this heap wait in this bundle. The answer may be out of date.
     pub(super) fn is_open_for(&self, heap: &ThreadHeap) -> bool {
-        !self.group.get().is_null() && ptr::eq(self.heap.get(), heap)
+        self.is_open() && ptr::eq(self.heap.get(), heap)
     }
 
     /// Returns the number of slots of a unit that wait in this bundle. `unit_size` is the alignment

@@ -15,7 +15,6 @@ use ephemera_prim::pages;
 use super::lease_end;
 use super::state::ThreadHeap;
 use crate::slot_group::SlotGroupPtr;
-use crate::unit::UnitPtr;
 
 /// The maximum number of groups that one call to [`purge_units`] looks at. In tests, the number is
 /// smaller, so that one call does not see all groups.
@@ -46,7 +45,10 @@ pub(super) fn purge_units(heap: &ThreadHeap, by: IdleBy) -> Purged {
         // SAFETY: U1: the group is lent, so its unit is not freed. The inbox holds only groups of
         // this heap, by pointers from `as_non_null`.
         let unit = unsafe { SlotGroupPtr::new(group, heap.heap.spec().unit) }.unit();
-        if unit.claim().is_kept() && seems_free(unit) && unit.claim().claim() {
+        // This look at the bits is only a hint. Builds that weaken the look after the claim skip
+        // this one, which would hide the weakening.
+        let seems_free = || weakened!("bits_before_live" | "observe_word_relaxed") || unit.all_free();
+        if unit.claim().is_kept() && seems_free() && unit.claim().claim() {
             claimed[units] = Some(unit);
             units += 1;
         }
@@ -77,11 +79,4 @@ pub(super) fn purge_units(heap: &ThreadHeap, by: IdleBy) -> Purged {
     lease_end::drain_free_record(heap);
     let ended = units < UNITS && groups < GROUPS;
     Purged { units: purged, more: purged != 0 && !ended, ended }
-}
-
-/// Returns whether a claim on a unit's slots is likely to lead to a purge. The answer is only a
-/// hint.
-fn seems_free(unit: UnitPtr) -> bool {
-    // Builds that weaken the check after the claim skip this one, which would hide the weakening.
-    weakened!("bits_before_live" | "observe_word_relaxed") || unit.all_free()
 }

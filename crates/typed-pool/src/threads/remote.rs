@@ -86,7 +86,9 @@ unsafe fn give_past_bundle(group: SlotGroupPtr, bit: u64) {
         }
     }
     if unit.is_counted() {
-        count_free(heap, unit.birth());
+        if let Some(ledger) = heap.ledger() {
+            ledger.count_gone(1, heap.heap.spec().stride, unit.birth());
+        }
     }
     // SAFETY: the caller frees a live slot of this group, which no other free names.
     unsafe { publish_bits(heap, group.as_non_null(), bit) };
@@ -107,15 +109,6 @@ fn may_wait(heap: &ThreadHeap, group: SlotGroupPtr) -> bool {
     let awaits = heap.record().is_bound() && group.awaits_owner();
     let is_served = awaits || weakened!("slots_of_ended_threads_wait");
     is_small && is_served && (!heap.is_watched() || weakened!("limited_slots_wait"))
-}
-
-/// Counts a free of a counting scope's slot in a unit with this birth.
-#[cold]
-#[inline(never)]
-fn count_free(heap: &ThreadHeap, birth: u64) {
-    if let Some(ledger) = heap.ledger() {
-        ledger.count_gone(1, heap.heap.spec().stride, birth);
-    }
 }
 
 /// Frees a slot of any family of one type, given the layout of the value. `own` is the calling

@@ -37,9 +37,11 @@ impl Drop for ScopeRef {
 }
 
 impl ScopeRef {
-    /// Starts a scope. Returns `None` if there is no memory for its heaps.
+    /// Starts a scope, on unused heaps if there are any. Returns `None` if there is no memory for
+    /// new ones.
     pub(crate) fn start(limit: usize, counting: bool) -> Option<Self> {
-        let heaps = ScopeHeaps::take(limit, counting)?;
+        let heaps = ScopeHeaps::take_unused(counting).or_else(|| ScopeHeaps::make(counting))?;
+        heaps.ledger.begin(limit);
         heaps.users.set(1);
         Some(Self(heaps))
     }

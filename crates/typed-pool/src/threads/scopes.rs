@@ -120,15 +120,8 @@ impl ListedItem for ScopeHeaps {
 }
 
 impl ScopeHeaps {
-    /// Takes unused heaps or makes new ones, and begins a scope on them. Returns `None` if there is
-    /// no memory.
-    pub(super) fn take(limit: usize, counting: bool) -> Option<&'static Self> {
-        let heaps = Self::take_unused(counting).or_else(|| Self::make(counting))?;
-        heaps.ledger.begin(limit);
-        Some(heaps)
-    }
-
-    fn take_unused(counting: bool) -> Option<&'static Self> {
+    /// Takes unused heaps. Returns `None` if it finds none.
+    pub(super) fn take_unused(counting: bool) -> Option<&'static Self> {
         if counting {
             return UNUSED[1].take();
         }

@@ -16,11 +16,6 @@ pub(super) fn record() -> Option<&'static Record<PoolRecord>> {
     local::bound::<PoolRecord>()
 }
 
-/// Stores the thread's own table in the family's cell. The cell must not name a scope's table.
-pub(super) fn remember(heaps: Heaps<'static>) {
-    (heaps.family().cell)().set(Some(heaps));
-}
-
 /// Returns the record that is bound to this thread, or NOWHERE or GONE if there is none. No unit
 /// names these two records.
 #[inline]

@@ -46,8 +46,7 @@ pub(super) unsafe fn refill(heaps: Heaps<'_>, heap: usize, size: usize) -> Resul
 #[inline]
 pub(super) unsafe fn visit(heaps: Heaps<'_>) {
     let record = heaps.first().record();
-    let visits = record.data().visits.get().wrapping_add(1);
-    record.data().visits.set(visits);
+    let visits = record.data().visits.add(1);
     publish_own();
     if visits % ROUND == 0 {
         look_after_all(record);
