@@ -46,7 +46,8 @@ pub(crate) fn allocate_beyond(family: &'static Family, layout: Layout) -> Result
 
 /// Allocates a block that no unit serves. If that fails, frees empty units and tries again.
 /// On a thread with a table, each call counts as a slow-path visit, because a thread that allocates
-/// only large blocks would otherwise never book the remote frees of its small ones.
+/// only large blocks would otherwise never book the remote frees of its small ones. On a thread
+/// without a table, first tries to make one, unless the size is zero.
 #[cold]
 #[inline(never)]
 pub(crate) fn allocate_large(
@@ -54,37 +55,26 @@ pub(crate) fn allocate_large(
     layout: Layout,
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
-    let Some(heaps) = (family.cell)().table() else {
-        return allocate_large_unbound(family, layout, zeroed);
-    };
-    // SAFETY: T2: the table in the thread's cell is on a record that the thread holds.
-    unsafe { visit(heaps) };
-    // SAFETY: T2: the table in the thread's cell is on a record that the thread holds.
-    unsafe { trim_at_limit(heaps, layout.size()) };
-    let block = allocate_or_make_room(family, &own_pages(), heaps.books(), layout, zeroed)?;
-    // SAFETY: the block is new and came from pages. Each path that frees it takes its charge first.
-    unsafe { Charge::of_table(Some(heaps)).count_block(block, layout) };
-    Ok(block)
-}
-
-/// Allocates a block like [`allocate_large`], on a thread without a table of the family. First
-/// tries to make the table, unless the size is zero.
-#[cold]
-#[inline(never)]
-fn allocate_large_unbound(
-    family: &'static Family,
-    layout: Layout,
-    zeroed: bool,
-) -> Result<NonNull<u8>, AllocError> {
-    // Without a table, a thread that allocates only large blocks would always count them on the
-    // shared account.
-    if layout.size() != 0 {
-        bind(family);
-        if (family.cell)().table().is_some() {
-            return allocate_large(family, layout, zeroed);
+    let table = || (family.cell)().table();
+    let heaps = table().or_else(|| {
+        // Without a table, a thread that allocates only large blocks would always count them on the
+        // shared account.
+        if layout.size() != 0 {
+            bind(family);
         }
+        table()
+    });
+    if let Some(heaps) = heaps {
+        // SAFETY: T2: the table in the thread's cell is on a record that the thread holds.
+        unsafe { visit(heaps) };
+        // SAFETY: T2: the table in the thread's cell is on a record that the thread holds.
+        unsafe { trim_at_limit(heaps, layout.size()) };
     }
-    allocate_or_make_room(family, &own_pages(), books(family), layout, zeroed)
+    let books = heaps.map_or_else(|| books(family), Heaps::books);
+    let block = allocate_or_make_room(family, &own_pages(), books, layout, zeroed)?;
+    // SAFETY: the block is new and came from pages. Each path that frees it takes its charge first.
+    unsafe { Charge::of_table(heaps).count_block(block, layout) };
+    Ok(block)
 }
 
 /// Allocates pages for a block. If that fails, makes room and tries once more.

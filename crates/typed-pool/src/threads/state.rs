@@ -6,8 +6,8 @@
 //!                      '--------> Family     --> FamilyCell         of each thread
 //! ```
 //!
-//! These types refer to each other, so one file defines all of them and their constructors. The
-//! other files of `threads` have the functions that use these types.
+//! These types refer to each other, so one file defines all of them. The other files of `threads`
+//! have the functions that use these types.
 
 use core::alloc::Layout;
 #[cfg(not(ephemera_loom))]

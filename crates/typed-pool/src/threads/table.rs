@@ -71,12 +71,6 @@ impl<'w> Heaps<'w> {
         Books { account: self.family().account(), tally: Some(&self.first().tally) }
     }
 
-    #[cfg(test)]
-    pub(super) fn all(self) -> impl Iterator<Item = &'w ThreadHeap> {
-        // SAFETY: the index is less than the number of the family's heaps.
-        (0..self.first().family().heaps()).map(move |heap| unsafe { self.heap(heap) })
-    }
-
     /// Returns the heaps that may have units, in ascending order of their slot sizes. The other
     /// heaps never had a unit, so they have no mail.
     pub(super) fn used(self) -> impl Iterator<Item = &'w ThreadHeap> {
@@ -164,14 +158,6 @@ impl<'w> Heaps<'w> {
     /// request, but it still obeys requests of other threads.
     pub(super) fn ask_others_to_trim(self) {
         self.family().epoch.raise_for_others(&self.first().epoch_seen);
-    }
-
-    /// Returns the number of unbooked remote frees.
-    #[cfg(all(test, ephemera_loom))]
-    pub(super) fn unbooked(self) -> usize {
-        let mut sum = 0;
-        self.all().for_each(|heap| _ = heap.heap.walk(|unit| sum += unit.unbooked()));
-        sum
     }
 
     /// Adds the units and live slots of these heaps to `stats`. `owned` says whether the calling

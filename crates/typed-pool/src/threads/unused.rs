@@ -116,7 +116,7 @@ impl<T> Listing<T> {
 /// A list from which threads take unused items, the newest first.
 pub(super) struct UnusedList<T> {
     first: AtomicPtr<T>,
-    gate: Gate,
+    pub(super) gate: Gate,
 }
 
 impl<T: ListedItem + 'static> UnusedList<T> {
@@ -184,13 +184,6 @@ impl<T: ListedItem + 'static> UnusedList<T> {
             at = unsafe { below.as_ref() };
         }
         None
-    }
-
-    /// Shuts the gate until the result is dropped, like a thread that is preempted at the gate.
-    /// Returns `None` if the gate is already shut.
-    #[cfg(test)]
-    pub(super) fn shut(&self) -> Option<Pass<'_>> {
-        self.gate.enter()
     }
 }
 

@@ -307,8 +307,6 @@ fn loom_a_push_to_a_record_without_a_holder_is_drained() {
         for other in others {
             other.join().unwrap();
         }
-        let stats = statistics::stats_of(&model.0.family, |_| false);
-        assert_eq!(stats.slots_live, 0);
         // Each of the two threads drained the inbox, or left the drain to the other thread.
         model.assert_nothing_held();
     });

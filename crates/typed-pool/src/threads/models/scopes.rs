@@ -36,6 +36,15 @@ impl Model {
     }
 }
 
+impl Heaps<'_> {
+    /// Returns the number of unbooked remote frees. The family of a model has one heap.
+    pub(super) fn unbooked(self) -> usize {
+        let mut sum = 0;
+        self.first().heap.walk(|unit| sum += unit.unbooked());
+        sum
+    }
+}
+
 /// A thread leaves the scope during a remote free, and another thread enters the scope.
 #[test]
 fn loom_a_remote_free_while_a_scope_changes_its_thread_is_booked() {

@@ -99,7 +99,7 @@ fn loom_heaps_that_are_taken_beside_the_gate_have_one_user_each() {
     with_pool(|pool, [first, second]| {
         pool.list.put(first);
         pool.list.put(second);
-        let pass = pool.list.shut().expect("the gate is open");
+        let pass = pool.list.gate.enter().expect("the gate is open");
         let other = thread::spawn(move || {
             if let Some(item) = pool.list.take_beside_gate() {
                 item.work_alone();
