@@ -22,8 +22,8 @@
 //!
 //! The other modules are utilities: raw memory and the lookup of headers ([`raw`], [`poison`],
 //! [`prefetch`]), a selection without a branch ([`select`](mod@select)), a line of statistics
-//! ([`summary`]), the allocator traits ([`traits`], [`backing`]), and checks for debug builds and models ([`invariant!`], [`witness`],
-//! [`sync`], [`weaken`]).
+//! ([`summary`]), the allocator traits ([`traits`], [`backing`]), and checks for debug builds and
+//! models ([`invariant!`], [`witness`], [`sync`], [`weaken`]).
 //!
 //! The API of this crate is not stable. Depend on the allocators instead.
 #![doc = include_str!("../DESIGN.md")]

@@ -4,9 +4,9 @@
 use core::fmt;
 
 /// A number of bytes, which is displayed in the largest unit of which there is at least one.
-struct Bytes(usize);
+struct ByteCount(usize);
 
-impl fmt::Display for Bytes {
+impl fmt::Display for ByteCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(usize, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
         match UNITS.into_iter().find(|(unit, _)| self.0 >= *unit) {
@@ -19,8 +19,8 @@ impl fmt::Display for Bytes {
 /// Writes the numbers of bytes that an allocator holds and that the program uses, and the limit on
 /// the former unless it is `usize::MAX`: `1.5 KiB held, 144 B live, limit 4.0 MiB`.
 pub fn write(f: &mut fmt::Formatter<'_>, held: usize, live: usize, limit: usize) -> fmt::Result {
-    write!(f, "{} held, {} live", Bytes(held), Bytes(live))?;
-    if limit == usize::MAX { Ok(()) } else { write!(f, ", limit {}", Bytes(limit)) }
+    write!(f, "{} held, {} live", ByteCount(held), ByteCount(live))?;
+    if limit == usize::MAX { Ok(()) } else { write!(f, ", limit {}", ByteCount(limit)) }
 }
 
 #[cfg(all(test, feature = "alloc", not(ephemera_loom)))]

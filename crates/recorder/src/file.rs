@@ -100,7 +100,9 @@ impl TraceFile {
             Err(Stop::Path)
         };
         usable.map(|()| base).map_err(|why| {
-            os::unmap(base, first as usize);
+            // SAFETY: this is the mapping from above. The recording does not start, so nothing uses
+            // it.
+            unsafe { os::unmap(base, first as usize) };
             match why {
                 Stop::Disk => StartError::System { call: "madvise", errno: libc::ENOSPC },
                 Stop::Memory => StartError::System { call: "mremap", errno: libc::ENOMEM },
@@ -144,7 +146,8 @@ impl TraceFile {
         // If the page cannot be mapped again, the old anchor stays in use.
         let _ = self.cast_anchor(at, anchor_at);
         if page() == FILE_HEADER {
-            os::unmap(at, known);
+            // SAFETY: no stream uses these pages of the new mapping, which precede `window`.
+            unsafe { os::unmap(at, known) };
         }
         Ok(())
     }
@@ -159,7 +162,8 @@ impl TraceFile {
         let before = self.anchor.swap(anchor, Relaxed);
         self.anchor_at.store(last, Relaxed);
         if !before.is_null() {
-            os::unmap(before, page());
+            // SAFETY: the new anchor has replaced this one, and no stream uses an anchor.
+            unsafe { os::unmap(before, page()) };
         }
         Ok(())
     }
@@ -235,11 +239,14 @@ impl TraceFile {
     }
 }
 
-/// Unmaps a packet that no stream writes to any more. Does nothing if `packet` is null, or if
-/// pages are larger than 4 KiB.
-pub(crate) fn release(packet: *mut u8) {
+/// Unmaps a packet. Does nothing if `packet` is null, or if pages are larger than 4 KiB.
+///
+/// # Safety
+/// No stream uses `packet`, which is null or a packet of the trace, any more.
+pub(crate) unsafe fn release(packet: *mut u8) {
     if !packet.is_null() && page() == FILE_HEADER {
-        os::unmap(packet, PACKET);
+        // SAFETY: the caller upholds the contract, and a packet is whole pages of a mapping.
+        unsafe { os::unmap(packet, PACKET) };
     }
 }
 

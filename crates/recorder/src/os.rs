@@ -76,15 +76,20 @@ pub(crate) fn map_wiped(size: usize) -> Result<*mut u8, StartError> {
     // SAFETY: the mapping was created above with this size.
     if unsafe { libc::madvise(at, size, libc::MADV_WIPEONFORK) } != 0 {
         let error = failed("madvise(MADV_WIPEONFORK)");
-        unmap(at.cast(), size);
+        // SAFETY: the mapping was created above, and nothing else uses it.
+        unsafe { unmap(at.cast(), size) };
         return Err(error);
     }
     Ok(at.cast())
 }
 
-/// Unmaps memory. The caller must pass a mapping of the recorder that no thread uses any more.
-pub(crate) fn unmap(at: *mut u8, size: usize) {
-    // SAFETY: the callers pass mappings of the recorder that no thread uses any more.
+/// Unmaps memory.
+///
+/// # Safety
+/// The `size` bytes from `at` on are a mapping of the recorder, or whole pages of one, which no
+/// thread uses any more.
+pub(crate) unsafe fn unmap(at: *mut u8, size: usize) {
+    // SAFETY: the caller upholds the contract.
     unsafe { libc::munmap(at.cast(), size) };
 }
 

@@ -1,5 +1,5 @@
-//! Checks the manifests of the crates. Every feature except `default` needs a `##` comment above it.
-//! Every dependency for the cfg of the models must be optional.
+//! Checks the manifests of the crates. Every feature except `default` needs a `##` comment above
+//! it. Every dependency for the cfg of the models must be optional.
 
 use super::{Finding, SourceFile};
 

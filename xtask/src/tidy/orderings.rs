@@ -19,9 +19,16 @@ const MACRO: [&str; 3] = ["ordering", "!", "("];
 /// The start of a comment about an ordering.
 const MARK: &str = "ORDERING:";
 
+/// The folder of the crate whose atomics the allocators share. A peer may be in this crate or, for
+/// an ordering in this crate, in any other.
+const PRIM: &str = "crates/prim";
+
 /// Checks the orderings in library code, and the `ORDERING` comments of all packages.
 pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
-    let functions: BTreeSet<String> = files.iter().flat_map(functions).collect();
+    let functions: BTreeSet<(&str, String)> = files
+        .iter()
+        .flat_map(|file| functions(file).into_iter().map(move |name| (package(&file.path), name)))
+        .collect();
     let mut findings = Vec::new();
     for file in files.iter().filter(|file| file.is_package_code()) {
         if is_library_code(&file.path) {
@@ -60,7 +67,10 @@ pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
             let text = comment_at(file, line);
             let Some(pair) = pair(&text) else { continue };
             let names: Vec<_> = backticked(pair).map(last_name).collect();
-            if !names.iter().any(|name| functions.contains(*name)) {
+            let here = package(&file.path);
+            let in_reach = |defined: &str| defined == here || defined == PRIM || here == PRIM;
+            let exists = |name: &str| functions.iter().any(|(at, known)| known == name && in_reach(at));
+            if !names.iter().any(|name| exists(name)) {
                 let said = if names.is_empty() {
                     "no function in backticks".to_owned()
                 } else {
@@ -70,13 +80,24 @@ pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
                     &file.path,
                     line,
                     format!(
-                        "\"Pairs with\" names {said}, which does not exist: name the function at the other end"
+                        "\"Pairs with\" names {said}, which neither this crate nor prim defines: name the function at the other end"
                     ),
                 ));
             }
         }
     }
     findings
+}
+
+/// Returns the folder of the package that a file belongs to.
+fn package(path: &str) -> &str {
+    let rest = path.strip_prefix("crates/").unwrap_or("");
+    let name = rest.split('/').next().unwrap_or("");
+    if name.is_empty() {
+        path.split('/').next().unwrap_or(path)
+    } else {
+        &path[.."crates/".len() + name.len()]
+    }
 }
 
 fn is_library_code(path: &str) -> bool {
@@ -306,9 +327,25 @@ mod tests {
     fn a_comment_must_name_an_existing_function() {
         let with = |reason: &str| found(&format!("// ORDERING: {reason}\nx.load(Ordering::Acquire);\n"));
         assert!(with("because.")[0].contains("lacks \"Pairs with\""));
-        assert!(with("a. Pairs with `Inbox::gone`.")[0].contains("`gone`, which does not exist"));
+        assert!(
+            with("a. Pairs with `Inbox::gone`.")[0]
+                .contains("`gone`, which neither this crate nor prim defines")
+        );
         assert!(with("a. Pairs with the release.")[0].contains("no function in backticks"));
         assert!(with("a. Pairs\n// with `gone` and\n// `Inbox::take()`.").is_empty());
+    }
+
+    #[test]
+    fn a_peer_is_in_the_same_crate_or_in_prim() {
+        let pairs = |user: &str, peer: &str| {
+            let reason = "// ORDERING: a. Pairs with `peer`.\nx.load(Ordering::Acquire);\n";
+            let files = [(user, reason), (peer, "fn peer() {}\n")];
+            check(&files.map(|(path, text)| SourceFile::new(path, text))).is_empty()
+        };
+        assert!(pairs("crates/a/src/x.rs", "crates/a/src/y.rs"));
+        assert!(pairs("crates/a/src/x.rs", "crates/prim/src/y.rs"));
+        assert!(pairs("crates/prim/src/x.rs", "crates/a/src/y.rs"));
+        assert!(!pairs("crates/a/src/x.rs", "crates/b/src/y.rs"));
     }
 
     #[test]

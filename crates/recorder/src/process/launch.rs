@@ -140,7 +140,8 @@ pub(super) fn prepare(path: &[u8], most: usize, origin: Origin) -> Result<(), St
         Err(StartError::System { call: "pthread_key_create", errno: made })
     };
     if opened.is_err() {
-        os::unmap(process.cast(), size_of::<Recording>());
+        // SAFETY: the recording is not published yet, so only this call uses the mapping.
+        unsafe { os::unmap(process.cast(), size_of::<Recording>()) };
         return opened;
     }
     known.state.store(RECORDING, Relaxed);

@@ -125,7 +125,8 @@ impl Recording {
         // SAFETY: `claim` returns each packet once: mapped, aligned to 4 KiB, and with space on
         // the disk. A new part of a file reads as zeros.
         unsafe { stream.begin(packet, index, number as u32, &base) };
-        file::release(filled);
+        // SAFETY: the stream, the only one with this packet, has just moved to the new one.
+        unsafe { file::release(filled) };
         self.note_clocks(stream, number, before, &lock);
         Some(())
     }

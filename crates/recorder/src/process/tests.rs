@@ -83,7 +83,8 @@ fn no_processor_time_is_read_once_a_thread_enters_a_sandbox() {
     assert!(notes());
     process.state.store(STOPPED, Relaxed);
     assert!(!notes(), "the recording has ended");
-    os::unmap(at, size_of::<Recording>());
+    // SAFETY: the test has no further use for its mapping.
+    unsafe { os::unmap(at, size_of::<Recording>()) };
 }
 
 /// The thread that enters the sandbox does not exist in the child, so no thread would lower an
@@ -119,7 +120,8 @@ fn a_child_that_is_forked_while_a_thread_enters_a_sandbox_records() {
         unsafe { libc::_exit(0) }
     }
     process.entering.fetch_sub(1, Relaxed);
-    os::unmap(at, size_of::<Recording>());
+    // SAFETY: the test has no further use for its mapping.
+    unsafe { os::unmap(at, size_of::<Recording>()) };
     let mut status = 0;
     // SAFETY: the pointer is valid for writes.
     unsafe { libc::waitpid(child, &raw mut status, 0) };
@@ -175,7 +177,8 @@ fn an_event_after_a_missed_call_is_beyond_the_end_of_the_trace() {
     stepwise(handler, || process.stop(Stop::Limit));
     let end = u64::from_le(head[header::STOP_SEQUENCE / 8]);
     assert!((end..u64::MAX).contains(&LATER.load(Relaxed)), "{LATER:?} {end}");
-    os::unmap(at, size_of::<Recording>());
+    // SAFETY: the test has no further use for its mapping.
+    unsafe { os::unmap(at, size_of::<Recording>()) };
 }
 
 /// A process has at most 1,024 keys.

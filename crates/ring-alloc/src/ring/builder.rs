@@ -67,8 +67,8 @@ impl<G: Geometry> Builder<G> {
     ///
     /// A request that would exceed the limit makes the ring free its empty chunks, and fails with
     /// [`AllocError`] if that is not enough. Most containers then abort the process, except in
-    /// methods such as `Box::try_new_in` and `Vec::try_reserve`. A shrink is never refused because of the limit: if it
-    /// must move its block, the move may exceed the limit.
+    /// methods such as `Box::try_new_in` and `Vec::try_reserve`. A shrink is never refused because
+    /// of the limit: if it must move its block, the move may exceed the limit.
     pub const fn limit(self, bytes: usize) -> Self {
         Self { limit: bytes, ..self }
     }
