@@ -99,8 +99,8 @@ fn a_stack_overflow_is_reported_and_ends_the_process() {
         let _ = threads.map(|thread| thread.join().expect("not reached"));
     }
     let ended = child::run(NAME, "overflow");
-    assert!(!ended.well() && !ended.unwound(), "{ended:?}");
-    assert!(ended.said.contains("'deep'") && ended.said.contains("overflowed its stack"), "{ended:?}");
+    assert!(!ended.succeeded() && !ended.panicked(), "{ended:?}");
+    assert!(ended.stderr.contains("'deep'") && ended.stderr.contains("overflowed its stack"), "{ended:?}");
 }
 
 /// The blocks that the exit handler and [`after_the_handlers`] free.
@@ -156,8 +156,8 @@ fn exit_handlers_and_fini_functions_free_and_allocate() {
         std::process::exit(0);
     }
     let ended = child::run(NAME, "exit");
-    assert!(ended.well(), "{ended:?}");
-    let said: Vec<_> = ended.said.lines().filter(|line| line.starts_with("freed")).collect();
+    assert!(ended.succeeded(), "{ended:?}");
+    let said: Vec<_> = ended.stderr.lines().filter(|line| line.starts_with("freed")).collect();
     assert_eq!(said, ["freed in a handler", "freed after the handlers"], "{ended:?}");
 }
 

@@ -71,10 +71,10 @@ mod tests {
         }
         let ended = child::run("invariant::tests::broken_invariant_is_reported_and_does_not_unwind", "break");
         if cfg!(debug_assertions) {
-            assert!(!ended.well() && !ended.unwound(), "{ended:?}");
-            assert!(ended.said.contains(SAID) && ended.said.contains("invariant.rs"), "{ended:?}");
+            assert!(!ended.succeeded() && !ended.panicked(), "{ended:?}");
+            assert!(ended.stderr.contains(SAID) && ended.stderr.contains("invariant.rs"), "{ended:?}");
         } else {
-            assert!(ended.well(), "{ended:?}");
+            assert!(ended.succeeded(), "{ended:?}");
         }
     }
 }

@@ -10,7 +10,7 @@ use std::thread;
 use ephemera_prim::pages::{self, Pages};
 use ephemera_testkit::SplitMix;
 use ephemera_testkit::allocator_suite;
-use ephemera_testkit::errand::{Done, Errand};
+use ephemera_testkit::job::{JobResult, ThreadJob};
 use ephemera_testkit::subject::Subject;
 use ephemera_testkit::suite::take_turn;
 use owned::{Owned, layout};
@@ -35,8 +35,8 @@ impl Subject for Source {
         pages::purge();
     }
 
-    fn elsewhere(&self, source: &Pages, errand: Errand) -> Done {
-        errand.run_elsewhere(source)
+    fn run_job(&self, source: &Pages, job: ThreadJob) -> JobResult {
+        job.run_elsewhere(source)
     }
 
     fn finish(&self, _: Pages) -> usize {

@@ -271,6 +271,6 @@ fn live_blocks_of_a_dropped_ring_are_reported() {
     }
     let run = |part| child::run("live_blocks_of_a_dropped_ring_are_reported", part);
     let (live, none) = (run("live"), run("none"));
-    assert!(live.well() && live.said.contains("2 live blocks (200 bytes)"), "{live:?}");
-    assert!(none.well() && !none.said.contains("ring-alloc:"), "{none:?}");
+    assert!(live.succeeded() && live.stderr.contains("2 live blocks (200 bytes)"), "{live:?}");
+    assert!(none.succeeded() && !none.stderr.contains("ring-alloc:"), "{none:?}");
 }

@@ -14,7 +14,7 @@ use core::alloc::Layout;
 use divided::Divided;
 use ephemera_testkit::allocator_suite;
 use ephemera_testkit::backing::{Hostile, Refusals};
-use ephemera_testkit::errand::{Done, Errand};
+use ephemera_testkit::job::{JobResult, ThreadJob};
 use ephemera_testkit::subject::Subject;
 use ring_alloc::{Builder, Geometry, OneRingAlloc, RingAlloc, Standard};
 use tiny::Tiny;
@@ -157,8 +157,8 @@ impl Subject for One {
         ring.clean_local();
     }
 
-    fn elsewhere(&self, ring: &OneRingAlloc, errand: Errand) -> Done {
-        errand.run_elsewhere(ring)
+    fn run_job(&self, ring: &OneRingAlloc, job: ThreadJob) -> JobResult {
+        job.run_elsewhere(ring)
     }
 
     fn finish(&self, ring: OneRingAlloc) -> usize {

@@ -273,6 +273,6 @@ mod tests {
             child::end_unless_it_ends(|| count.clone_strong());
         }
         let ended = child::run("counts::tests::a_count_beyond_half_of_its_range_aborts_the_process", "clone");
-        assert!(!ended.well() && !ended.unwound(), "{ended:?}");
+        assert!(!ended.succeeded() && !ended.panicked(), "{ended:?}");
     }
 }

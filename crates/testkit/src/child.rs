@@ -14,7 +14,7 @@
 //!         child::end_unless_it_ends(|| std::process::abort());
 //!     }
 //!     let ended = child::run("tests::overflow_aborts_the_process", "abort");
-//!     assert!(!ended.well() && !ended.unwound(), "{ended:?}");
+//!     assert!(!ended.succeeded() && !ended.panicked(), "{ended:?}");
 //! }
 //! ```
 
@@ -43,23 +43,23 @@ pub fn end_unless_it_ends(act: impl FnOnce() + UnwindSafe) -> ! {
 
 /// How a child process ended: its exit status, and the messages that it wrote.
 #[derive(Debug)]
-pub struct Ended {
+pub struct ChildResult {
     status: ExitStatus,
     /// The text that the child wrote to its standard error.
-    pub said: String,
+    pub stderr: String,
 }
 
-impl Ended {
+impl ChildResult {
     /// Returns whether the child succeeded.
     #[must_use]
-    pub fn well(&self) -> bool {
+    pub fn succeeded(&self) -> bool {
         self.status.success()
     }
 
     /// Returns whether the child panicked instead of ending its process (see
     /// [`end_unless_it_ends`]).
     #[must_use]
-    pub fn unwound(&self) -> bool {
+    pub fn panicked(&self) -> bool {
         self.status.code() == Some(UNWOUND)
     }
 }
@@ -82,11 +82,11 @@ pub fn command(test: &str, part: &str) -> Command {
 /// Panics if the command cannot be started, or if this binary has no test of that name, because a
 /// child that runs no test succeeds.
 #[must_use]
-pub fn ended(command: &mut Command) -> Ended {
+pub fn ended(command: &mut Command) -> ChildResult {
     let output = command.output().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
     let ran = String::from_utf8_lossy(&output.stdout).contains("running 1 test\n");
     assert!(ran, "no such test: {command:?}");
-    Ended { status: output.status, said: String::from_utf8_lossy(&output.stderr).into_owned() }
+    ChildResult { status: output.status, stderr: String::from_utf8_lossy(&output.stderr).into_owned() }
 }
 
 /// Runs the [`command`] for `test` and `part` to its end.
@@ -94,7 +94,7 @@ pub fn ended(command: &mut Command) -> Ended {
 /// # Panics
 /// Panics if [`command`] or [`ended`] panics.
 #[must_use]
-pub fn run(test: &str, part: &str) -> Ended {
+pub fn run(test: &str, part: &str) -> ChildResult {
     ended(&mut command(test, part))
 }
 
@@ -115,7 +115,7 @@ mod tests {
         }
         let told = |part| {
             let ended = run(NAME, part);
-            (ended.well(), ended.unwound(), ended.said.contains("said so"))
+            (ended.succeeded(), ended.panicked(), ended.stderr.contains("said so"))
         };
         assert_eq!(told("abort"), (false, false, false));
         assert_eq!(told("panic"), (false, true, true));

@@ -55,10 +55,10 @@ pub mod block;
 pub mod bursts;
 pub mod child;
 pub mod config;
-pub mod errand;
 #[cfg(unix)]
 pub mod fork;
 pub mod handover;
+pub mod job;
 pub mod ops;
 pub mod oracle;
 mod pattern;

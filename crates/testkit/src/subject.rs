@@ -5,7 +5,7 @@ use core::alloc::Layout;
 use allocator_api2::alloc::Allocator;
 
 use crate::backing::Refusals;
-use crate::errand::{Done, Errand};
+use crate::job::{JobResult, ThreadJob};
 
 /// An allocator under test, with the facts that the suite needs.
 ///
@@ -19,7 +19,7 @@ use crate::errand::{Done, Errand};
 /// ```
 /// # use allocator_api2::alloc::Global;
 /// # use ephemera_testkit::subject::Subject;
-/// use ephemera_testkit::errand::{Done, Errand};
+/// use ephemera_testkit::job::{JobResult, ThreadJob};
 /// # struct Plain;
 /// # impl Subject for Plain {
 /// #     type Alloc<'s> = Global;
@@ -27,8 +27,8 @@ use crate::errand::{Done, Errand};
 /// #     fn finish(&self, _alloc: Global) -> usize { 0 }
 /// const HAND_OVER: bool = true;
 ///
-/// fn elsewhere(&self, alloc: &Self::Alloc<'_>, errand: Errand) -> Done {
-///     errand.run_elsewhere(alloc)
+/// fn run_job(&self, alloc: &Self::Alloc<'_>, job: ThreadJob) -> JobResult {
+///     job.run_elsewhere(alloc)
 /// }
 /// # }
 /// ```
@@ -38,8 +38,8 @@ pub trait Subject {
     where
         Self: 's;
 
-    /// Whether [`Subject::elsewhere`] runs errands on another thread. If so, the suite checks the
-    /// thread of each errand.
+    /// Whether [`Subject::run_job`] runs jobs on another thread. If so, the suite checks the
+    /// thread of each job.
     const HAND_OVER: bool = false;
 
     /// Whether all subjects of this type share state. If so, the suite runs only one program at a
@@ -77,10 +77,10 @@ pub trait Subject {
     /// does nothing.
     fn trim(&self, _alloc: &Self::Alloc<'_>) {}
 
-    /// Runs an errand. By default, runs it on the calling thread. Subjects whose allocator is
+    /// Runs a job. By default, runs it on the calling thread. Subjects whose allocator is
     /// `Sync` should run it on another thread.
-    fn elsewhere(&self, alloc: &Self::Alloc<'_>, errand: Errand) -> Done {
-        errand.run_here(alloc)
+    fn run_job(&self, alloc: &Self::Alloc<'_>, job: ThreadJob) -> JobResult {
+        job.run_here(alloc)
     }
 
     /// Returns the [`Refusals`] of the backing allocator, or `None` if it has none, which is the

@@ -12,7 +12,7 @@ use allocator_api2::alloc::{AllocError, Allocator};
 use crate::config::{
     LIVE_BLOCKS, LIVE_BYTES, MODEST_ALIGN, MODEST_SIZE, RARE_ALIGN, RARE_ALIGN_LIVE, REFUSAL_POINTS,
 };
-use crate::errand::{Done, Errand};
+use crate::job::{JobResult, ThreadJob};
 use crate::ops::{Extent, Op, clamped};
 use crate::oracle::Oracle;
 use crate::program::Program;
@@ -170,7 +170,7 @@ pub fn run_exchange<S: Subject>(subject: &S, seed: u64) {
     }
     let before = subject.finish(subject.fresh());
     let alloc = subject.fresh();
-    let done = subject.elsewhere(&alloc, Errand::exchange(seed));
+    let done = subject.run_job(&alloc, ThreadJob::exchange(seed));
     assert!(done.thread != thread::current().id() || !S::HAND_OVER, "{}", Violation::NotElsewhere);
     if let Err(violation) = done.outcome {
         panic!("exchange with seed {seed}: {violation}");
@@ -210,7 +210,7 @@ impl<S: Subject> Run<'_, '_, S> {
                 self.allocate(size, align, true, |run, layout| Ok(run.alloc.allocate_zeroed(layout)))
             }
             Op::AllocateElsewhere { size, align } => self.allocate(size, align, false, |run, layout| {
-                let done = run.elsewhere(Errand::allocate(layout))?;
+                let done = run.run_job(ThreadJob::allocate(layout))?;
                 Ok(done.given.map(|given| given.0))
             }),
             Op::Grow { pick, by } => self.resize(pick, by, None, Resize::Grow),
@@ -320,10 +320,10 @@ impl<S: Subject> Run<'_, '_, S> {
         if S::HAND_OVER {
             self.report.handed_over += blocks.len();
         }
-        // SAFETY: `elsewhere` runs the errand with the allocator of this run, which allocated all
+        // SAFETY: `run_job` runs the job with the allocator of this run, which allocated all
         // the blocks.
-        let errand = unsafe { Errand::free(blocks) };
-        self.elsewhere(errand).map(drop)
+        let job = unsafe { ThreadJob::free(blocks) };
+        self.run_job(job).map(drop)
     }
 
     /// Checks the remaining blocks, and then alternately frees the oldest and the newest.
@@ -338,8 +338,8 @@ impl<S: Subject> Run<'_, '_, S> {
         Ok(())
     }
 
-    fn elsewhere(&self, errand: Errand) -> Result<Done, Violation> {
-        let done = self.subject.elsewhere(self.alloc, errand);
+    fn run_job(&self, job: ThreadJob) -> Result<JobResult, Violation> {
+        let done = self.subject.run_job(self.alloc, job);
         if S::HAND_OVER && done.thread == thread::current().id() {
             return Err(Violation::NotElsewhere);
         }

@@ -74,7 +74,7 @@ pub enum Violation {
         /// The request.
         layout: Layout,
     },
-    /// A subject with `HAND_OVER` ran an errand on the thread that sent the errand.
+    /// A subject with `HAND_OVER` ran a job on the thread that sent the job.
     NotElsewhere,
     /// After every block was freed, the subject holds more bytes from the backing allocator than
     /// before the program ran.
@@ -116,7 +116,7 @@ impl fmt::Display for Violation {
                 layout.align()
             ),
             Self::NotElsewhere => {
-                write!(f, "an errand for another thread ran on the thread that sent it")
+                write!(f, "a job for another thread ran on the thread that sent it")
             }
             Self::BytesLeft { before, after } => {
                 write!(f, "{after} bytes are held after every block was freed, and {before} were held before")

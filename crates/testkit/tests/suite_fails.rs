@@ -59,7 +59,7 @@ found! {
     short_slices_are_found: GivesLess => Violation::WrongLength { .. },
     long_slices_are_found: GivesMore => Violation::WrongLength { .. },
     groundless_refusals_are_found: Refuses => Violation::Refused { .. },
-    errands_on_the_same_thread_are_found: StaysHere => Violation::NotElsewhere,
+    jobs_on_the_same_thread_are_found: StaysHere => Violation::NotElsewhere,
 }
 
 #[test]

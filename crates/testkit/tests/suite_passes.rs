@@ -10,7 +10,7 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::{AllocError, Allocator, Global};
 use ephemera_testkit::allocator_suite;
 use ephemera_testkit::backing::{Counting, Hostile, Refusals, Shared};
-use ephemera_testkit::errand::{Done, Errand};
+use ephemera_testkit::job::{JobResult, ThreadJob};
 use ephemera_testkit::program::{Profile, Program};
 use ephemera_testkit::subject::Subject;
 use ephemera_testkit::suite::{run, run_with_failures};
@@ -32,8 +32,8 @@ impl Subject for Everywhere {
         &[24, 48, 256, 1024]
     }
 
-    fn elsewhere(&self, alloc: &Self::Alloc<'_>, errand: Errand) -> Done {
-        errand.run_elsewhere(alloc)
+    fn run_job(&self, alloc: &Self::Alloc<'_>, job: ThreadJob) -> JobResult {
+        job.run_elsewhere(alloc)
     }
 
     fn refusals(&self) -> Option<&Refusals> {
@@ -122,8 +122,8 @@ impl Subject for Static {
         ZeroSized
     }
 
-    fn elsewhere(&self, alloc: &ZeroSized, errand: Errand) -> Done {
-        errand.run_elsewhere(alloc)
+    fn run_job(&self, alloc: &ZeroSized, job: ThreadJob) -> JobResult {
+        job.run_elsewhere(alloc)
     }
 
     fn finish(&self, _alloc: ZeroSized) -> usize {

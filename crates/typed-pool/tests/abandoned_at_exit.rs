@@ -59,8 +59,8 @@ fn pools_in_thread_locals_with_live_slots_do_not_abort() {
         // The slots are leaked on purpose, and leak checkers would report them.
         command.env("ASAN_OPTIONS", "detect_leaks=0").env("LSAN_OPTIONS", "detect_leaks=0");
         let ended = child::ended(&mut command);
-        assert!(ended.well(), "{name}: {ended:?}");
-        ended.said
+        assert!(ended.succeeded(), "{name}: {ended:?}");
+        ended.stderr
     };
     for (name, words) in [
         (

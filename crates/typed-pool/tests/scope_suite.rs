@@ -24,7 +24,7 @@ use allocator_api2::vec::Vec as PoolVec;
 use ephemera_testkit::SplitMix;
 use ephemera_testkit::allocator_suite;
 use ephemera_testkit::config;
-use ephemera_testkit::errand::{Done, Errand};
+use ephemera_testkit::job::{JobResult, ThreadJob};
 use ephemera_testkit::subject::Subject;
 use ephemera_testkit::suite::take_turn;
 use typed_pool::{PooledAllocator, Scope};
@@ -110,8 +110,8 @@ impl Subject for Scopes {
         scopes.0.step(|| PooledAllocator.trim());
     }
 
-    fn elsewhere(&self, scopes: &InScopes<'_>, errand: Errand) -> Done {
-        errand.run_elsewhere(scopes)
+    fn run_job(&self, scopes: &InScopes<'_>, job: ThreadJob) -> JobResult {
+        job.run_elsewhere(scopes)
     }
 
     fn finish(&self, _: InScopes<'_>) -> usize {

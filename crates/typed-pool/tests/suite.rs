@@ -3,7 +3,7 @@
 #![cfg(feature = "std")]
 
 use ephemera_testkit::allocator_suite;
-use ephemera_testkit::errand::{Done, Errand};
+use ephemera_testkit::job::{JobResult, ThreadJob};
 use ephemera_testkit::subject::Subject;
 use typed_pool::{PooledAllocator, Stats};
 
@@ -38,8 +38,8 @@ impl Subject for Pooled {
         pools.trim_all();
     }
 
-    fn elsewhere(&self, pools: &PooledAllocator, errand: Errand) -> Done {
-        errand.run_elsewhere(pools)
+    fn run_job(&self, pools: &PooledAllocator, job: ThreadJob) -> JobResult {
+        job.run_elsewhere(pools)
     }
 
     fn finish(&self, pools: PooledAllocator) -> usize {
@@ -56,7 +56,7 @@ mod limited {
     use core::alloc::Layout;
 
     use ephemera_testkit::allocator_suite;
-    use ephemera_testkit::errand::{Done, Errand};
+    use ephemera_testkit::job::{JobResult, ThreadJob};
     use ephemera_testkit::subject::Subject;
     use typed_pool::pooled_allocator;
 
@@ -106,8 +106,8 @@ mod limited {
             assert!(pools.stats().bytes_held <= LIMIT + BEYOND, "{:?}", pools.stats());
         }
 
-        fn elsewhere(&self, pools: &Limited, errand: Errand) -> Done {
-            errand.run_elsewhere(pools)
+        fn run_job(&self, pools: &Limited, job: ThreadJob) -> JobResult {
+            job.run_elsewhere(pools)
         }
 
         fn finish(&self, pools: Limited) -> usize {

@@ -144,8 +144,8 @@ fn freeing_a_slot_twice_stops_a_debug_build() {
         std::process::exit(0);
     }
     let ended = child::run("foreign::tests::freeing_a_slot_twice_stops_a_debug_build", "twice");
-    assert_eq!(ended.well(), !cfg!(debug_assertions), "{ended:?}");
-    assert_eq!(ended.said.contains("a slot is freed twice"), cfg!(debug_assertions), "{ended:?}");
+    assert_eq!(ended.succeeded(), !cfg!(debug_assertions), "{ended:?}");
+    assert_eq!(ended.stderr.contains("a slot is freed twice"), cfg!(debug_assertions), "{ended:?}");
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn misuse_is_reported_for_the_misused_buffer() {
     }
     let run = |name| child::run("checked::tests::misuse_is_reported_for_the_misused_buffer", name);
     let ended = run("none");
-    assert!(ended.well(), "{ended:?}");
+    assert!(ended.succeeded(), "{ended:?}");
     for (name, words) in [
         ("overrun", "a buffer of 61 bytes at"),
         ("overrun", "was overrun by 3 or more"),
@@ -77,6 +77,6 @@ fn misuse_is_reported_for_the_misused_buffer() {
         ("frozen", "was overrun by 32 or more"),
     ] {
         let ended = run(name);
-        assert!(!ended.well() && !ended.unwound() && ended.said.contains(words), "{name}: {ended:?}");
+        assert!(!ended.succeeded() && !ended.panicked() && ended.stderr.contains(words), "{name}: {ended:?}");
     }
 }

@@ -9,7 +9,7 @@ use std::thread::{self, ThreadId};
 
 use allocator_api2::alloc::{AllocError, Allocator};
 use ephemera_testkit::backing::{FailNth, Refusals};
-use ephemera_testkit::errand::{Done, Errand};
+use ephemera_testkit::job::{JobResult, ThreadJob};
 use ephemera_testkit::subject::Subject;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub(crate) enum Fault {
     SpoilsOnRefusal,
     /// Leaks its first backing block if the backing allocator refuses the second one.
     LeaksOnRefusal,
-    /// Runs errands on the calling thread, although `HAND_OVER` promises another thread.
+    /// Runs jobs on the calling thread, although `HAND_OVER` promises another thread.
     StaysHere,
 }
 
@@ -252,8 +252,8 @@ impl Subject for Broken {
         self
     }
 
-    fn elsewhere(&self, alloc: &&Self, errand: Errand) -> Done {
-        if self.fault == Fault::StaysHere { errand.run_here(alloc) } else { errand.run_elsewhere(alloc) }
+    fn run_job(&self, alloc: &&Self, job: ThreadJob) -> JobResult {
+        if self.fault == Fault::StaysHere { job.run_here(alloc) } else { job.run_elsewhere(alloc) }
     }
 
     fn refusals(&self) -> Option<&Refusals> {

@@ -35,8 +35,8 @@ fn ends_the_process(test: &str, said: &str, act: impl FnOnce() + core::panic::Un
         child::end_unless_it_ends(act);
     }
     let ended = child::run(test, "act");
-    assert!(!ended.well() && !ended.unwound(), "{ended:?}");
-    assert!(ended.said.contains(said), "{ended:?}");
+    assert!(!ended.succeeded() && !ended.panicked(), "{ended:?}");
+    assert!(ended.stderr.contains(said), "{ended:?}");
 }
 
 #[test]

@@ -316,7 +316,7 @@ mod tests {
             "workloads::blocks::idle::tests::conc_kept_memory_is_seen_after_local_and_remote_frees";
         if child::part().is_none() {
             let ended = child::run(NAME, "burst");
-            assert!(ended.well(), "{}", ended.said);
+            assert!(ended.succeeded(), "{}", ended.stderr);
             return;
         }
         for (end, after) in ENDS.into_iter().zip([AfterBurst::Asleep, AfterBurst::Working].iter().cycle()) {

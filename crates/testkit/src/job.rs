@@ -1,6 +1,6 @@
-//! Defines errands: work that the suite asks a subject to do on another thread.
+//! Defines jobs: work that the suite asks a subject to do on another thread.
 //!
-//! A new thread that frees the blocks of an errand leaves the second half of these blocks to the
+//! A new thread that frees the blocks of a job leaves the second half of these blocks to the
 //! destructor of a thread-local value, which runs during thread exit. The thread registers this
 //! destructor before it first uses the allocator.
 
@@ -34,17 +34,17 @@ enum Work {
 /// Work for a subject to do on another thread, or on the calling thread if the allocator cannot be
 /// shared.
 #[derive(Debug)]
-pub struct Errand(Work);
+pub struct ThreadJob(Work);
 
-/// The result of an errand.
+/// The result of a job.
 #[derive(Debug)]
-pub struct Done {
-    /// The thread that ran the errand, or the first one of several.
+pub struct JobResult {
+    /// The thread that ran the job, or the first one of several.
     pub(crate) thread: ThreadId,
     /// The first violation found in a block, if any.
     pub(crate) outcome: Result<(), Violation>,
     /// The block that [`Work::Allocate`] allocated, or an error if the allocator refused. For other
-    /// errands, always an error.
+    /// jobs, always an error.
     pub(crate) given: Result<Given, AllocError>,
 }
 
@@ -56,12 +56,12 @@ pub(crate) struct Given(pub(crate) NonNull<[u8]>);
 // another thread, and that function requires a `Sync` allocator.
 unsafe impl Send for Given {}
 
-impl Errand {
-    /// Creates an errand that checks `blocks` and frees them in order.
+impl ThreadJob {
+    /// Creates a job that checks `blocks` and frees them in order.
     ///
     /// # Safety
     ///
-    /// The allocator with which the errand runs, or an equivalent one, allocated all blocks.
+    /// The allocator with which the job runs, or an equivalent one, allocated all blocks.
     pub(crate) unsafe fn free(blocks: Vec<Block>) -> Self {
         Self(Work::Free(blocks))
     }
@@ -74,14 +74,14 @@ impl Errand {
         Self(Work::Exchange { seed })
     }
 
-    /// Runs the errand on the calling thread.
+    /// Runs the job on the calling thread.
     #[must_use]
-    pub fn run_here<A: Allocator>(self, alloc: &A) -> Done {
+    pub fn run_here<A: Allocator>(self, alloc: &A) -> JobResult {
         let mut given = Err(AllocError);
         let outcome = match self.0 {
             Work::Free(blocks) => blocks.into_iter().try_for_each(|block| {
                 block.check()?;
-                // SAFETY: the caller of `Errand::free` guaranteed that this allocator or an
+                // SAFETY: the caller of `ThreadJob::free` guaranteed that this allocator or an
                 // equivalent one allocated the blocks.
                 unsafe { block.free(alloc) };
                 Ok(())
@@ -95,24 +95,24 @@ impl Errand {
                 trade(alloc, seed, to, &from)
             }
         };
-        Done { thread: thread::current().id(), outcome, given }
+        JobResult { thread: thread::current().id(), outcome, given }
     }
 
-    /// Runs the errand on one or more new threads, and joins them.
+    /// Runs the job on one or more new threads, and joins them.
     ///
     /// # Panics
     ///
     /// Panics if one of those threads panics.
     #[must_use]
-    pub fn run_elsewhere<A: Allocator + Sync>(mut self, alloc: &A) -> Done {
+    pub fn run_elsewhere<A: Allocator + Sync>(mut self, alloc: &A) -> JobResult {
         let late_outcome = Mutex::new(Ok(()));
         thread::scope(|scope| {
             let Work::Exchange { seed } = self.0 else {
-                let errand = || {
+                let job = || {
                     if let Work::Free(blocks) = &mut self.0 {
                         let late = blocks.split_off(blocks.len() / 2);
                         // SAFETY: the thread is joined below, before `alloc` and `late_outcome` are
-                        // dropped. The caller of `Errand::free` guaranteed that `alloc` or an
+                        // dropped. The caller of `ThreadJob::free` guaranteed that `alloc` or an
                         // equivalent allocator allocated the blocks.
                         unsafe { free_at_exit(alloc, late, &late_outcome) };
                     }
@@ -120,7 +120,7 @@ impl Errand {
                 };
                 // `join` waits until the thread's destructors have run. Without the call,
                 // `thread::scope` might return before that.
-                let joined = scope.spawn(errand).join();
+                let joined = scope.spawn(job).join();
                 let mut done = joined.unwrap_or_else(|panic| resume_unwind(panic));
                 let late_outcome = *late_outcome.lock().unwrap_or_else(PoisonError::into_inner);
                 done.outcome = done.outcome.and(late_outcome);
@@ -134,16 +134,16 @@ impl Errand {
                 .map(|(index, (to, from))| {
                     scope.spawn(move || {
                         let outcome = trade(alloc, seed.wrapping_add(index), to, &from);
-                        Done { thread: thread::current().id(), outcome, given: Err(AllocError) }
+                        JobResult { thread: thread::current().id(), outcome, given: Err(AllocError) }
                     })
                 })
                 .collect();
-            let all: Vec<Done> = threads
+            let all: Vec<JobResult> = threads
                 .into_iter()
                 .map(|handle| handle.join().unwrap_or_else(|panic| resume_unwind(panic)))
                 .collect();
             let thread = all[0].thread;
-            Done {
+            JobResult {
                 thread,
                 outcome: all.into_iter().try_for_each(|done| done.outcome),
                 given: Err(AllocError),
