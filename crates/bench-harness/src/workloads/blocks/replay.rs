@@ -252,7 +252,7 @@ mod tests {
                 ops(program).iter().filter(|op| op.action == Action::Free).count() + program.left().len();
             assert_eq!(asked(name), ended as u64, "{}", name);
             let said = format!(
-                "{} calls, at most {} KiB alive",
+                "{} calls, at most {} KiB live",
                 grouped(program.ops),
                 grouped(program.peak_live >> 10)
             );
