@@ -43,8 +43,8 @@ ordering!(last_order = Acquire, Relaxed if "share_last_relaxed");
 ordering!(halves_order = AcqRel, Relaxed if "header_relaxed");
 
 impl RingStorePtr {
-    /// Returns whether the ring was dropped. A release calls this before its last access to the
-    /// store.
+    /// Returns whether the store is closed: whether its ring on the heap was dropped. A release
+    /// calls this before its last access to the store.
     #[inline]
     pub(crate) fn is_closed(self) -> bool {
         self.witness().touch();

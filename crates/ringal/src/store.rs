@@ -38,10 +38,10 @@ use crate::guard::GuardPtr;
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct RingStore {
-    /// Whether the ring was dropped. The drop of the ring sets the flag. A release reads the flag
-    /// before its last access to its region. If the flag is set, the store stays until this release
-    /// subtracts its share. Otherwise, the release does not access the store after it frees the
-    /// region.
+    /// Whether the ring was dropped. Only the drop of a ring on the heap sets the flag, because the
+    /// rings in caller-provided memory share one header. A release reads the flag before its last
+    /// access to its region. If the flag is set, the store stays until this release subtracts its
+    /// share. Otherwise, the release does not access the store after it frees the region.
     closed: AtomicBool,
     /// Whether one half of the header is already given up (E2).
     half_left: AtomicBool,
