@@ -140,6 +140,35 @@ macro_rules! impl_allocator {
 }
 
 /// Implements one trait. `$api` names the trait's module in `__reexport`.
+///
+/// A method with another error type does not compile:
+///
+/// ```compile_fail,E0631
+/// # use core::alloc::Layout;
+/// # use core::ptr::NonNull;
+/// # use ephemera_prim::traits::BlockResult;
+/// # struct Other;
+/// # impl Other {
+/// #     fn allocate_zeroed(&self, _: Layout) -> BlockResult { todo!() }
+/// #     unsafe fn deallocate(&self, _: NonNull<u8>, _: Layout) {}
+/// #     unsafe fn grow(&self, _: NonNull<u8>, _: Layout, _: Layout) -> BlockResult {
+/// #         todo!()
+/// #     }
+/// #     unsafe fn grow_zeroed(&self, _: NonNull<u8>, _: Layout, _: Layout) -> BlockResult {
+/// #         todo!()
+/// #     }
+/// #     unsafe fn shrink(&self, _: NonNull<u8>, _: Layout, _: Layout) -> BlockResult {
+/// #         todo!()
+/// #     }
+/// # }
+/// impl Other {
+///     fn allocate(&self, _: Layout) -> Result<NonNull<[u8]>, ()> {
+///         Err(())
+///     }
+/// }
+///
+/// ephemera_prim::impl_allocator!(unsafe impl[] for Other);
+/// ```
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __impl_allocator_one {
@@ -162,7 +191,8 @@ macro_rules! __impl_allocator_one {
                 layout: $crate::traits::__reexport::Layout,
             ) -> $crate::traits::__reexport::$api::ApiResult {
                 use $crate::traits::__reexport::InherentMethodMissing as _;
-                Self::$plain(self, layout).map_err(|_| $crate::traits::__reexport::$api::AllocError)
+                Self::$plain(self, layout)
+                    .map_err(|_: $crate::traits::AllocError| $crate::traits::__reexport::$api::AllocError)
             })*
 
             #[inline]
@@ -188,7 +218,7 @@ macro_rules! __impl_allocator_one {
                 // SAFETY: the caller upholds the trait's contract, which the inherent method
                 // shares.
                 unsafe { Self::$resizing(self, block, old, new) }
-                    .map_err(|_| $crate::traits::__reexport::$api::AllocError)
+                    .map_err(|_: $crate::traits::AllocError| $crate::traits::__reexport::$api::AllocError)
             })*
         }
     };
