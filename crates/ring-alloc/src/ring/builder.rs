@@ -127,7 +127,7 @@ impl<G: Geometry> Builder<G> {
     /// Returns [`AllocError`] if `backing` cannot allocate the ring's state, or if the limit is
     /// smaller than that state.
     pub fn try_build_in<A: Allocator>(self, backing: A) -> Result<RingAlloc<A, G>, AllocError> {
-        self.create(ChunkSource { allocator: backing, over_pages: false })
+        self.create(ChunkSource::with_backing(backing))
     }
 
     fn create<A: Allocator>(self, source: ChunkSource<A>) -> Result<RingAlloc<A, G>, AllocError> {

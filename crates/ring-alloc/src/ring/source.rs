@@ -13,10 +13,24 @@ pub(super) struct ChunkSource<A> {
     /// The allocator of the ring's state, and of its chunks and large blocks unless `over_pages`.
     pub(super) allocator: A,
     /// Whether the chunks and large blocks come from the operating system's pages.
-    pub(super) over_pages: bool,
+    #[cfg(feature = "alloc")]
+    over_pages: bool,
 }
 
+// A ring counts its state, so the source takes no memory for a choice that the build cannot make.
+#[cfg(not(feature = "alloc"))]
+const _: () = assert!(size_of::<ChunkSource<usize>>() == size_of::<usize>());
+
 impl<A: Allocator> ChunkSource<A> {
+    /// Returns the source of a ring whose creator chose the backing allocator `allocator`.
+    pub(super) fn with_backing(allocator: A) -> Self {
+        Self {
+            allocator,
+            #[cfg(feature = "alloc")]
+            over_pages: false,
+        }
+    }
+
     /// Returns the source of a ring of geometry `G` whose creator chose no backing allocator: the
     /// pages, while `global` allocates the ring's state. A chunk that is shorter than a span would
     /// take a whole span. In that case, and without the feature `std`, the source is `global`.
