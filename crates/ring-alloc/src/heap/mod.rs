@@ -135,7 +135,8 @@ fn full_chunk() -> *mut BumpCursor {
 }
 
 /// The environment of a heap: its owner, the source of its chunks, and the way to free blocks of
-/// other threads' chunks. The default bodies suit a ring for one thread.
+/// other threads' chunks. The default bodies suit a ring for one thread, except those of `owns` and
+/// `retain`, which suit a record.
 ///
 /// # Safety
 /// * `heap` returns a heap that was entered and whose chunks all came from `backing`. The calling
