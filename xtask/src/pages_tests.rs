@@ -77,7 +77,8 @@ fn anchors(text: &str) -> HashSet<String> {
     headings.map(slug).collect()
 }
 
-/// Panics unless the command exists: a command of xtask that its parser accepts, or an example.
+/// Panics unless the command exists: a command of xtask that its parser accepts, an example, or the
+/// build of a package.
 fn check_command(ws: &Workspace, words: &[&str]) {
     match words {
         ["cargo", "xtask", rest @ ..] => {
@@ -87,6 +88,9 @@ fn check_command(ws: &Workspace, words: &[&str]) {
         ["cargo", "run", "--release", "-p", package, "--example", example] => {
             let known = examples_tests::all(ws);
             assert!(known.iter().any(|(of, name, _)| of.name == *package && name == example), "{words:?}");
+        }
+        ["cargo", "build", "--release", "-p", package] => {
+            ws.package(package).unwrap();
         }
         _ => panic!("no test runs {words:?}"),
     }

@@ -172,9 +172,12 @@ fn report((blocks, bytes): (usize, usize)) {
     let _ = (blocks, bytes);
 }
 
-/// Aborts because the count of handles would overflow, which takes 2^32 leaked handles or more. A
-/// panic cannot leave an `extern "C"` function, so it aborts.
+/// Aborts because the count of handles would overflow, which takes 2^32 leaked handles or more.
+/// Without `std`, panics instead: a panic cannot leave an `extern "C"` function, so it aborts.
 #[cold]
 extern "C" fn abort() -> ! {
+    #[cfg(feature = "std")]
+    std::process::abort();
+    #[cfg(not(feature = "std"))]
     panic!("the count of RingAlloc handles overflowed");
 }
