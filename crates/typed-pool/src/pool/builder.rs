@@ -47,8 +47,9 @@ impl<T> Builder<T> {
     }
 
     /// Sets the limit on the bytes that the pool holds from its backing allocator. The pool refuses
-    /// requests beyond the limit, and a capacity that exceeds it: the `try_` methods return an
-    /// error, and the others abort the process.
+    /// requests beyond the limit, and a capacity that exceeds it. At a refusal, the methods that
+    /// return a `Result` return an error, and the others abort the process. Without the feature
+    /// `alloc`, those others panic instead.
     pub const fn limit(self, bytes: usize) -> Self {
         Self { limit: bytes, ..self }
     }
