@@ -204,7 +204,7 @@ impl ThreadHeap {
     /// Returns whether a limit, or the figures of a scope, depend on the bytes that the heap holds.
     #[inline]
     pub(super) fn is_watched(&self) -> bool {
-        self.ledger().is_some() || self.family().account().is_limited()
+        self.ledger().is_some() || self.family().account.is_limited()
     }
 }
 
