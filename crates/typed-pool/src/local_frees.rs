@@ -122,11 +122,12 @@ pub(crate) enum Reach {
     Block,
 }
 
-/// A block that the program frees.
+/// A freed block, or a guest that returns to its unit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Freed {
     pub(crate) block: NonNull<u8>,
-    /// The size of the block's value, in bytes.
+    /// The size of the block's value, in bytes. A caller that does not know the size passes
+    /// [`LINK`], if the block has room for a link.
     pub(crate) size: usize,
     /// The reach of the pointer `block`.
     pub(crate) reach: Reach,

@@ -72,7 +72,8 @@ macro_rules! __allocator_of_family {
         impl $name {
             #[inline]
             fn __this() -> $crate::__private::ThisFamily {
-                // SAFETY: the thread-local and the family both belong to this allocator.
+                // SAFETY: the thread-local and the family both belong to this allocator. Each
+                // caller uses the result for one operation (T3).
                 unsafe { $crate::__private::ThisFamily::new(Self::__cell(), Self::__family()) }
             }
 

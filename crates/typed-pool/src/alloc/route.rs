@@ -18,7 +18,8 @@ use crate::threads::{Family, ThisCell};
 /// Not public API: the macros expand to its name.
 ///
 /// # Invariant
-/// The family and the cell belong to the same pooled allocator.
+/// The family and the cell belong to the same pooled allocator. No function keeps the value after
+/// its call, because the value contains the pointer to the cell (T3).
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy)]
 pub struct ThisFamily {
@@ -39,7 +40,8 @@ impl ThisFamily {
     /// Creates the value for one operation of an allocator.
     ///
     /// # Safety
-    /// `cell` and `family` belong to the same pooled allocator.
+    /// `cell` and `family` belong to the same pooled allocator. No function keeps the result after
+    /// its call (T3).
     #[inline]
     #[must_use]
     pub unsafe fn new(cell: ThisCell, family: &'static Family) -> Self {
