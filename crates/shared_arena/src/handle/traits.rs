@@ -181,9 +181,11 @@ macro_rules! boxed {
             pub fn into_inner(this: Self) -> T {
                 let place = core::mem::ManuallyDrop::new(this).place;
                 // SAFETY: the handle owned the slot alone, and is forgotten (H1).
-                let _slot: crate::slot::ClaimedSlot<T, $home> = unsafe { crate::slot::ClaimedSlot::adopt(place) };
-                // SAFETY: the slot has a value (H1), and the guard `_slot` does not drop it.
-                unsafe { place.read() }
+                let slot: crate::slot::ClaimedSlot<T, $home> = unsafe { crate::slot::ClaimedSlot::adopt(place) };
+                // SAFETY: the slot has a value (H1), and the guard `slot` does not drop it.
+                let value = unsafe { place.read() };
+                drop(slot);
+                value
             }
 
             /// Pins the value. The value does not move with its handle, and the value's slot is not
@@ -202,9 +204,12 @@ macro_rules! boxed {
             fn drop(&mut self) {
                 // SAFETY: this handle owns the slot, and the guard frees it even if the value's
                 // destructor unwinds (H1).
-                let _slot: crate::slot::ClaimedSlot<T, $home> = unsafe { crate::slot::ClaimedSlot::adopt(self.place) };
+                let slot: crate::slot::ClaimedSlot<T, $home> = unsafe { crate::slot::ClaimedSlot::adopt(self.place) };
                 // SAFETY: the slot has a value, and only this handle can reach it (H1).
                 unsafe { self.place.drop_in_place() };
+                // An explicit drop keeps this function out of the drop of a node that has handles, which
+                // is larger otherwise.
+                drop(slot);
             }
         }
 
