@@ -156,23 +156,28 @@ impl ThisFamily {
             // heaps are those of this thread's cell.
             return unsafe { threads::grow_block(self.cell.heaps(), self.family, block, (old, new), zeroed) };
         }
-        match (class::medium(old), class::medium(new)) {
-            // SAFETY: the caller passes a live block without a class, which came from pages and is
-            // on the family's account. The new layout is not smaller and has no class either.
-            (None, None) => unsafe { threads::grow_large(self.family, block, (old, new), zeroed) },
-            (Some(class), Some(same)) if class == same => {
-                // SAFETY: the caller passes a live block of layout `old`. Both layouts have this
-                // class, and the new size is not smaller.
-                let slot = unsafe { grow_in_place(block, class, (old, new)) };
-                if zeroed {
-                    // SAFETY: the block now has the new size.
-                    unsafe { zero_tail(slot, (old, new)) };
-                }
-                Ok(slot)
+        let Some(class) = class::medium(old) else {
+            if class::medium(new).is_none() {
+                // SAFETY: the caller passes a live block without a class, which came from pages and
+                // is on the family's account. The new layout is not smaller and has no class
+                // either.
+                return unsafe { threads::grow_large(self.family, block, (old, new), zeroed) };
             }
             // SAFETY: the contract of `grow` holds.
-            _ => unsafe { self.move_and_grow(block, (old, new), zeroed) },
+            return unsafe { self.move_and_grow(block, (old, new), zeroed) };
+        };
+        if class::medium(new) != Some(class) {
+            // SAFETY: the contract of `grow` holds.
+            return unsafe { self.move_and_grow(block, (old, new), zeroed) };
         }
+        // SAFETY: the caller passes a live block of layout `old`. Both layouts have this class, and
+        // the new size is not smaller.
+        let slot = unsafe { grow_in_place(block, class, (old, new)) };
+        if zeroed {
+            // SAFETY: the block now has the new size.
+            unsafe { zero_tail(slot, (old, new)) };
+        }
+        Ok(slot)
     }
 
     /// Moves a block to a larger one: to another class, from a class to pages, or from pages to a

@@ -20,8 +20,12 @@ use crate::threads::{Family, ThisCell};
 /// # Invariant
 /// The family and the cell belong to the same pooled allocator. No function keeps the value after
 /// its call, because the value contains the pointer to the cell (T3).
+///
+/// The order of the fields is that of the arguments of the functions in `threads`, so a call passes
+/// the value in the same registers.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy)]
+#[repr(C)]
 pub struct ThisFamily {
     pub(super) cell: ThisCell,
     pub(super) family: &'static Family,
