@@ -8,8 +8,8 @@ use crate::sync::{AtomicUsize, Ordering};
 use crate::word::OwnerUsize;
 
 // ORDERING: Acquire. Pairs with the Release in `Epoch::raise` and `Epoch::raise_for_others`: a
-// thread that sees a request also sees the earlier remote frees of the asking thread, so its trim
-// does not miss them.
+// thread that sees a request also sees the earlier remote frees of the asking thread. Its trim thus
+// does not miss these frees.
 ordering!(see_order = Acquire, Relaxed if "turned_relaxed");
 
 /// The trim epoch of one kind of pool, shared by all threads.

@@ -1,8 +1,8 @@
 //! The queue of heaps whose owners may be idle.
 //!
 //! When other threads free blocks, the units of these blocks wait in the inbox of their heap until
-//! the heap's owner takes a slow path. A sleeping owner never does. Therefore a heap to which a
-//! thread pushes enters a queue, and stays there while it *has mail*: remote frees that are not
+//! the heap's owner takes a slow path. A sleeping owner never takes one. Therefore a heap to which
+//! a thread pushes enters a queue, and stays there while it *has mail*: remote frees that are not
 //! booked. In some of its slow paths and pushes, every thread *looks* at a few heaps of the queue.
 //! If the owner of a heap is *idle*, the looking thread purges some of the heap's empty units, or
 //! frees them. A thread makes at most one look in each slow path or push. After a bounded number of
@@ -249,9 +249,9 @@ impl<H> IdleQueue<H> {
         }
     }
 
-    /// Visits a few heaps of the queue, and purges units of those whose owners are idle by time.
-    /// Stops at a heap that has more to purge. As long as no heap has more to purge, all threads
-    /// together make about one look per clock tick. Without a clock, each call looks.
+    /// Visits a few heaps of the queue, and purges units of the heaps whose owners are idle by
+    /// time. Stops at a heap that has more to purge. As long as no heap has more to purge, all
+    /// threads together make about one look per clock tick. Without a clock, each call looks.
     #[cold]
     #[inline(never)]
     pub fn look<E: IdleHeaps<Heap = H>>(&self, heaps: &E) {

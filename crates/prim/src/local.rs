@@ -15,9 +15,9 @@
 //! The design page has a picture of the states.
 //!
 //! One exit guard serves all allocators of a thread. The system runs destructors of thread-locals
-//! in any order. A destructor that runs after the guard finds GONE: an allocation then leases a
-//! record for one operation, and every free is a remote free. (Where thread-locals are built on
-//! the system's keys, that destructor may find NOWHERE again, and bind a record.)
+//! in any order. A destructor that runs after the guard finds GONE: each of its allocations leases
+//! a record for one operation, and each of its frees is a remote free. (Where thread-locals are
+//! built on the system's keys, that destructor may find NOWHERE again, and bind a record.)
 
 mod hooks;
 #[cfg(all(target_os = "linux", not(any(miri, ephemera_loom))))]
@@ -242,7 +242,7 @@ pub fn renew<S: Tenant>() {
     let _ = S::statics().binding.try_with(|binding| binding.set(binding.get()));
 }
 
-/// Returns the record that this thread is bound to, if any.
+/// Returns the record that this thread is bound to, or `None` if it is bound to none.
 #[inline]
 pub fn bound<S: Tenant>() -> Option<&'static Record<S>> {
     let record = current::<S>();

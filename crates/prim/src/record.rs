@@ -79,8 +79,8 @@ impl<S> Record<S> {
 
     /// Drains this record until its inboxes are empty or another thread holds the lease. A thread
     /// that pushed to a record without a holder must call this, unless the pushed units may wait
-    /// for the next holder. The arguments are those of [`Lease::release`], which explains why the
-    /// number of rounds is bounded.
+    /// for the next holder. The arguments are the same as for [`Lease::release`], which explains
+    /// why the number of rounds is bounded.
     #[cold]
     #[inline(never)]
     pub fn look_after<'r>(&'r self, has_mail: impl Fn(&S) -> bool, drain: impl Fn(&'r Self)) {
@@ -142,7 +142,7 @@ impl<'r, S> Lease<'r, S> {
     /// inboxes, while this thread holds the lease.
     ///
     /// Returns when the inboxes are empty, or when another thread holds the lease and drains them
-    /// at its own release. The number of rounds is bounded: each further round drains a push that
+    /// at its own release. The number of rounds is bounded. Each further round drains a push that
     /// another thread made during the previous round, and each push frees at least one byte of a
     /// live block. No thread allocates from a record without a holder, so there are at most as many
     /// rounds as bytes that were live at the call.

@@ -1,4 +1,4 @@
-//! Chooses one of two values, if possible without a branch.
+//! Chooses one of two values, preferably without a branch.
 
 /// Returns `yes` if `condition` is true, and `no` otherwise. Asks the compiler for a conditional
 /// move, but the compiler may still emit a branch.

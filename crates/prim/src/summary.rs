@@ -3,7 +3,7 @@
 
 use core::fmt;
 
-/// A number of bytes, which is displayed in the largest unit of which there is at least one.
+/// A number of bytes, displayed in the largest unit that is not larger than the number.
 struct ByteCount(usize);
 
 impl fmt::Display for ByteCount {
@@ -16,8 +16,8 @@ impl fmt::Display for ByteCount {
     }
 }
 
-/// Writes the numbers of bytes that an allocator holds and that the program uses, and the limit on
-/// the former unless it is `usize::MAX`: `1.5 KiB held, 144 B live, limit 4.0 MiB`.
+/// Writes how many bytes an allocator holds and how many the program uses. Adds the limit on the
+/// held bytes unless it is `usize::MAX`: `1.5 KiB held, 144 B live, limit 4.0 MiB`.
 pub fn write(f: &mut fmt::Formatter<'_>, held: usize, live: usize, limit: usize) -> fmt::Result {
     write!(f, "{} held, {} live", ByteCount(held), ByteCount(live))?;
     if limit == usize::MAX { Ok(()) } else { write!(f, ", limit {}", ByteCount(limit)) }

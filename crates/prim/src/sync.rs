@@ -1,5 +1,5 @@
-//! The atomics that the allocators use: those of `core`, stand-ins where the target lacks them, or
-//! those of loom in a model.
+//! The atomics that the allocators use: the atomics of `core`, stand-ins where the target lacks
+//! them, or loom's atomics in a model.
 //!
 //! `cfg(ephemera_loom)` selects loom. `cfg(test)` would not work, because it does not apply to
 //! dependencies: a model in `ring-alloc` would run this crate on atomics that loom cannot see.
@@ -125,7 +125,7 @@ macro_rules! const_unless_loom {
 
 #[cfg(all(test, ephemera_loom))]
 mod tests {
-    /// Checks that models use loom's atomics: on those of `core`, a model would pass with any
+    /// Checks that models use loom's atomics. On the atomics of `core`, a model would pass with any
     /// orderings.
     #[test]
     fn loom_models_run_on_the_atomics_of_loom() {

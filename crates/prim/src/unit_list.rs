@@ -40,9 +40,9 @@ use crate::word::OwnerPtr;
 /// walk followed it, and gives up after the last retry.
 const RETRIES: usize = if cfg!(ephemera_loom) { 2 } else { 1_000 };
 
-/// The number of tries of [`try_patiently`] after those of [`try_briefly`]. The thread sleeps for
-/// [`NAP`] before each of them, because the thread that it waits for may itself be waiting for a
-/// processor.
+/// The number of tries of [`try_patiently`] after the tries of [`try_briefly`]. The thread sleeps
+/// for [`NAP`] before each of them, because the thread that it waits for may itself be waiting for
+/// a processor.
 #[cfg(feature = "std")]
 const NAPS: usize = if cfg!(ephemera_loom) { 0 } else { 200 };
 
@@ -177,9 +177,9 @@ impl<U: Listed> UnitList<U> {
     /// Calls `visit` for every unit. Any thread may call this. The walk is exact while the owner
     /// does not change the list.
     ///
-    /// Returns `false` if the walk did not visit all units. Another walker, or a thread that evicts
-    /// units, then held the gate for too long, or the owner changed the list faster than this
-    /// thread could follow.
+    /// Returns `false` if the walk did not visit all units. In this case, another walker or a
+    /// thread that evicts units held the gate for too long, or the owner changed the list faster
+    /// than this thread could follow.
     pub fn walk(&self, mut visit: impl FnMut(NonNull<U>)) -> bool {
         let Some(_pass) = self.gate.enter() else { return false };
         let hazards = Hazards(&self.hazards);

@@ -12,8 +12,8 @@
 use crate::sync::Ordering;
 
 // ORDERING: Release. Pairs with the Acquire in `OwnerPtr::observe`, `OwnerU64::observe` and
-// `OwnerUsize::observe`. Publishes: all earlier writes of the owner, such as those to the target of
-// the pointer, and its accesses to the slots whose bits are stored.
+// `OwnerUsize::observe`. Publishes: all earlier writes of the owner, such as writes to the target
+// of the pointer, and its accesses to the slots whose bits are stored.
 ordering!(publish_order = Release, Relaxed if "publish_relaxed");
 // ORDERING: Acquire. Pairs with the Release in `OwnerPtr::publish`, `OwnerU64::publish` and
 // `OwnerUsize::sub_publish`.

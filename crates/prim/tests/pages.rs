@@ -214,7 +214,7 @@ fn a_bound_that_the_program_set_rises_by_at_most_four_times_itself() {
     take_turn();
     pages::purge();
     pages::set_cache(LEAST);
-    // An eighth of the bytes in use is less than the bound.
+    // 250 spans are less than eight times `LEAST`, so the bytes in use do not raise the bound.
     let burst = || drop(spans(250));
     (0..6).for_each(|_| burst());
     let cached = pages::usage().bytes_cached;

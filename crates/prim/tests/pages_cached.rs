@@ -206,7 +206,8 @@ fn spans_that_a_sleeping_thread_kept_leave_while_others_allocate() {
     assert!(pages::usage().bytes_cached >= before.bytes_cached + 4 * SPAN_LEN);
     // A look visits one cache, and takes one of its spans of 64 KiB if the owner has not used these
     // spans since the previous look at the cache. The looks visit all caches in turn, including
-    // those that other tests left. A taken span stays in the process's cache for at least 16 looks.
+    // caches that other tests left. A taken span stays in the process's cache for at least 16
+    // looks.
     for _ in 0..256 {
         sixty_four_events();
     }
@@ -274,7 +275,8 @@ fn conc_a_kept_span_has_one_owner_beside_purges() {
     assert_eq!(pages::usage().bytes_cached, 0);
 }
 
-/// Returns the number of minor page faults of this process: those that needed no input or output.
+/// Returns the number of minor page faults of this process, that is, of faults without input or
+/// output.
 #[cfg(all(target_os = "linux", not(ephemera_poison = "asan")))]
 fn faults() -> libc::c_long {
     // SAFETY: the structure has only numbers, for which zeros are valid.

@@ -1,5 +1,5 @@
-//! Tests of raw memory: blocks near the top of the address space are refused and freed, all others
-//! are accepted, exposed addresses lead to their block, and unpoisoned memory is usable.
+//! Tests of raw memory: the module refuses and frees blocks near the top of the address space and
+//! accepts all others, exposed addresses lead to their block, and unpoisoned memory is usable.
 #![cfg_attr(all(feature = "nightly", not(ephemera_std_allocator)), feature(allocator_api))]
 
 use core::alloc::Layout;

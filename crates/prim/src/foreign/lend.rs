@@ -109,8 +109,9 @@ impl<U: ForeignHeader> LentUnits<'_, U> {
         }
     }
 
-    /// Puts back the units that no call has taken, below those that were pushed during the loan.
-    /// The caller must still call [`LentUnits::put_back`], whose fence covers these units too.
+    /// Puts back the units that no call has taken, below the units that were pushed during the
+    /// loan. The caller must still call [`LentUnits::put_back`], whose fence covers these units
+    /// too.
     ///
     /// The number of rounds is bounded by the pushes of other threads since the units were lent.
     pub fn put_rest_back(&mut self) {

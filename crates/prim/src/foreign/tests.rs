@@ -81,7 +81,7 @@ fn newest_unit_stays_lent_once_a_unit_was_looked_at() {
         // SAFETY: the unit is live, belongs to this inbox and has no blocks.
         assert!(unsafe { inbox.give_back_add(*unit, 1) });
     }
-    // SAFETY: both inboxes stand for those of one record, and are never closed.
+    // SAFETY: both inboxes stand for the inboxes of one record, and are never closed.
     let mut lent = unsafe { inbox.lend(&seen, &inbox) };
     assert_eq!(lent.look(), Some(units[2]));
     lent.put_newest_back();
@@ -107,7 +107,7 @@ fn unit_that_was_pushed_last_is_put_back_unseen() {
         // SAFETY: the unit is live, belongs to this inbox and has no blocks.
         assert!(unsafe { inbox.give_back_add(*unit, 1) });
     }
-    // SAFETY: both inboxes stand for those of one record, and are never closed.
+    // SAFETY: both inboxes stand for the inboxes of one record, and are never closed.
     let mut lent = unsafe { inbox.lend(&seen, &inbox) };
     lent.put_newest_back();
     assert_eq!(lent.look(), Some(units[1]));

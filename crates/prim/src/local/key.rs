@@ -70,7 +70,7 @@ pub(super) fn key() -> Option<libc::pthread_key_t> {
     Some(number.checked_sub(1)? as libc::pthread_key_t)
 }
 
-/// Registers a hook that the destructor of the key calls. The errors are those of
+/// Registers a hook that the destructor of the key calls. The errors are the same as for
 /// [`super::at_exit`].
 pub(super) fn at_exit(key: libc::pthread_key_t, hook: fn()) -> Result<(), Gone> {
     let kept = KEYED.try_with(|keyed| {

@@ -150,8 +150,8 @@ fn loom_heap_whose_units_were_lent_is_in_the_queue() {
     });
 }
 
-/// Two looks meet at the gate of a heap. The one that finds the gate shut may be the last operation
-/// of its thread.
+/// Two looks meet at the gate of a heap. The look that finds the gate shut may be the last
+/// operation of its thread.
 #[test]
 fn loom_work_of_a_look_that_finds_the_gate_shut_is_done() {
     explore(|| {

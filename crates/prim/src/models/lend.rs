@@ -51,7 +51,8 @@ fn loom_lent_units_are_booked_once() {
     });
 }
 
-/// Units that no thread looked at are put back below the units that were pushed during the loan.
+/// A borrower puts units that no thread looked at back below the units that were pushed during the
+/// loan.
 #[test]
 fn loom_units_pushed_during_a_loan_are_not_lost() {
     explore(|| {

@@ -63,7 +63,8 @@ fn loom_registry_leases_a_record_to_one_thread() {
     });
 }
 
-/// Two threads add records while a third thread visits all records and leases those that it can.
+/// Two threads add records while a third thread visits all records and leases each record that it
+/// can.
 #[test]
 fn loom_registry_shows_added_records_complete() {
     explore(|| {

@@ -3,8 +3,8 @@
 //! Each directory has three words with a bit for each of its superblocks. `vacant` is exact: a set
 //! bit says that the superblock is not mapped, and clearing the bit claims the superblock. The
 //! other two words are hints that save visits: `room` for superblocks with a free span, and
-//! `soiled` for those with a free span that has old bytes. A wrongly set hint costs a visit, which
-//! usually clears the hint. A hint never stays wrongly clear: a free sets the hint after the
+//! `soiled` for superblocks with a free span that has old bytes. A wrongly set hint costs a visit,
+//! which usually clears the hint. A hint never stays wrongly clear: a free sets the hint after the
 //! superblock's own bit, and a thread that clears the hint looks at the superblock once more.
 
 use core::ptr;
@@ -63,8 +63,8 @@ impl Directory {
         self.next.get_or_make(|| permanent_value(Self::new(self.order, self.number + 1)))
     }
 
-    /// Clears the hints of a superblock in which a search found no span or took the last one, then
-    /// sets those that still hold.
+    /// Clears the hints of a superblock in which a search found no span or took the last one. Then
+    /// sets each hint that still holds.
     pub(super) fn look_again(&self, number: u32) {
         let (bit, superblock) = (1 << number, &self.homes[number as usize].superblock);
         // ORDERING: AcqRel. Pairs with the Release in `Directory::note_room`: if `note_room` came

@@ -89,7 +89,8 @@ pub(crate) fn now_ms() -> usize {
     0
 }
 
-/// Returns the bytes in use, the cached bytes and the mapped bytes. None are counted.
+/// Returns the bytes in use, the cached bytes and the mapped bytes. This build counts none of them,
+/// so all are 0.
 pub(super) fn now() -> (usize, usize, usize) {
     (0, 0, 0)
 }

@@ -173,7 +173,7 @@ pub(super) fn unmap_idle(look: usize) -> bool {
     unmap_first(KEPT.iter().filter(|slot| slot.is_idle(look))).is_some()
 }
 
-/// Unmaps or purges the mapping of the first of these slots that contains one. Returns whether this
+/// Takes the first mapping that these slots contain, and unmaps or purges it. Returns whether this
 /// call made the cache smaller, or `None` if no slot contains a mapping.
 fn unmap_first(mut slots: impl Iterator<Item = &'static Slot>) -> Option<bool> {
     let (block, len, was_cached) = slots.find_map(|slot| slot.take(|_, _| true))?;

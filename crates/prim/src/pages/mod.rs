@@ -26,10 +26,10 @@
 //! span, and each unmapping of a cached mapping, lowers the rise by the length of the span or
 //! mapping. A free that would exceed the bound purges its own span, or unmaps its own mapping. A
 //! freed mapping is also unmapped if 16 others are cached. While the cache exceeds the bound, each
-//! free also purges or unmaps cached spans or mappings: up to two, or one for each 32 KiB by which
-//! this free lowered the bound, whichever is more. After every 64th allocation or free, the process
-//! *looks* for unused memory. The look purges at most one cached span, or unmaps at most one cached
-//! mapping, that no thread took during the last 16 looks.
+//! free also purges or unmaps up to two cached spans or mappings. A free that lowered the bound by
+//! more than 64 KiB purges or unmaps up to one for each 32 KiB of this decrease. After every 64th
+//! allocation or free, the process *looks* for unused memory. The look purges at most one cached
+//! span, or unmaps at most one cached mapping, that no thread took during the last 16 looks.
 //!
 //! A superblock whose last used span is freed stays mapped if at least half of its spans are cached
 //! and the cache is within its bound. The process checks this again after each purge of a span of
@@ -58,12 +58,12 @@
 //! `table` all superblocks of one span size. `map` finds the superblock of an address. `mapping`
 //! serves larger blocks, `budget` bounds the cache, and `span_cache` keeps a thread's own spans.
 //! `spans` uses all of these modules, and decides which memory leaves the cache. `os` makes the
-//! system calls, `permanent` allocates memory that is never freed, `link` links values there, and
-//! [`notes`] keeps a pointer and a number for a block.
+//! system calls, `permanent` allocates memory that is never freed, `link` links values in such
+//! memory, and [`notes`] keeps a pointer and a number for a block.
 //!
 //! On targets without these system calls or without 64-bit atomics, under Miri and under loom, the
-//! system's heap serves all blocks. Without the feature `std`, the global heap serves them there,
-//! so the global allocator cannot be built on `Pages`.
+//! system's heap serves all blocks. On these targets without the feature `std`, the global heap
+//! serves them, so the global allocator cannot be built on `Pages`.
 
 #[cfg(ephemera_pages)]
 mod allocator;
@@ -179,9 +179,9 @@ pub fn shed(bytes: usize) {
     spans::shed_bytes(bytes);
 }
 
-/// Returns the last whole pages of a live block to the operating system: those that start at
-/// `start` or later. `len` is the number of bytes from `start` to the end of the block's layout.
-/// The content of these pages is unknown afterwards, even if the system refuses.
+/// Returns the last whole pages of a live block, which start at `start` or later, to the operating
+/// system. `len` is the number of bytes from `start` to the end of the block's layout. The content
+/// of these pages is unknown afterwards, even if the system refuses.
 ///
 /// # Safety
 /// The `len` bytes from `start` on are in a live block of [`Pages`]. No code needs the bytes from

@@ -36,7 +36,7 @@ const ENTRY_BITS: u32 = 15;
 /// The number of bits of a user-space address on the supported systems.
 pub(super) const ADDRESS_BITS: u32 = if usize::BITS < 48 { usize::BITS } else { 48 };
 const LEAF_BITS: u32 = 10;
-/// The number of address bits above those that select an entry of a leaf.
+/// The number of address bits above the bits that select an entry of a leaf.
 const UPPER_BITS: u32 = ADDRESS_BITS - ENTRY_BITS - LEAF_BITS;
 const BRANCH_BITS: u32 = if UPPER_BITS < 11 { UPPER_BITS } else { 11 };
 const ROOT_BITS: u32 = UPPER_BITS - BRANCH_BITS;

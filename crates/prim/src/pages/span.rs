@@ -23,7 +23,8 @@ impl Span {
         // SAFETY: entries name the words of superblocks, which are never freed (G4).
         let home: &'static Home = unsafe { home.as_ref() };
         let base = home.superblock.base();
-        // If no thread owns a span there, the superblock may be unmapped or have other addresses.
+        // If the address is in no owned span, the superblock may be unmapped or have other
+        // addresses.
         let distance = block.addr().get().wrapping_sub(base.addr());
         if base.is_null() || distance >= order.superblock() {
             return None;

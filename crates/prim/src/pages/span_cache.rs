@@ -79,7 +79,7 @@ pub struct SpanCache {
 /// never leaves the list.
 static LISTED: PermanentLink<SpanCache> = PermanentLink::new();
 
-/// The cache that the next look visits, or none for the newest one.
+/// The cache that the next look visits. If the link is empty, the look visits the newest cache.
 static HAND: PermanentLink<SpanCache> = PermanentLink::new();
 
 impl KeptSpans {

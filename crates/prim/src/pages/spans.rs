@@ -18,8 +18,9 @@ const PAGE: usize = 4 << 10;
 /// The number of cached spans or mappings that a free may purge or unmap while the cache exceeds
 /// its bound. A free of a large block may purge or unmap more of them ([`shed_excess`]).
 const PURGES: usize = 2;
-/// The number of searches in a row that may fail before a caller gives up. One search visits a few
-/// directories of each table, and tries to purge at most one span of each table.
+/// The number of calls of [`shed`] in a row that may fail before [`shed_while`] gives up. One call
+/// visits a few directories of each table, tries to purge at most one span of each, and may unmap a
+/// mapping.
 const MISSES: usize = 64;
 
 /// The number of searches for cached memory so far, which selects the table, or the mappings, where
@@ -89,7 +90,7 @@ pub(super) unsafe fn free(block: NonNull<u8>, layout: Layout) {
 /// bytes ceased to be in use. The bound has fallen by at most an eighth of these bytes, and each
 /// purge may lower the rise of the bound. So the function purges or unmaps up to one span or
 /// mapping for each [`SPAN_MIN`] by which the bound has fallen or may fall, or up to [`PURGES`] if
-/// that is more.
+/// this number is larger.
 fn shed_excess(freed: usize) {
     let fallen = if weakened!("large_frees_purge_little") { 0 } else { freed / budget::SHARE };
     let rise = if fallen > PURGES * SPAN_MIN { budget::rise() } else { 0 };
@@ -166,7 +167,7 @@ fn search(start: usize, take: impl Fn(&'static Table) -> Option<Span>, unmap: im
     let mut turns = (0..=ORDERS).map(|turn| start.wrapping_add(turn) % (ORDERS + 1));
     turns.any(|turn| match TABLES.get(turn) {
         Some(table) => take(table).is_some_and(purge_span),
-        // The turn after those of the tables is the one of the mappings.
+        // Turns below `ORDERS` are for the tables, and turn `ORDERS` is for the mappings.
         None => unmap(),
     })
 }
@@ -218,7 +219,7 @@ pub(super) fn purge() {
     budget::forget();
 }
 
-/// Purges the last whole pages of a live block: those that start at `start` or later.
+/// Purges the last whole pages of a live block, which start at `start` or later.
 ///
 /// # Safety
 /// The contract is that of [`purge_tail`](super::purge_tail).

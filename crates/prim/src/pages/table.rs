@@ -24,10 +24,11 @@ pub(super) static TABLES: [Table; ORDERS] = {
 
 pub(super) struct Table {
     first: Directory,
-    /// The directory in which a search for a free span starts, or none for the first one.
+    /// The directory in which a search for a free span starts. If the link is empty, it starts in
+    /// `first`.
     hint: PermanentLink<Directory>,
-    /// The directory in which the next search for a dirty or idle span starts, or none for the
-    /// first one.
+    /// The directory in which the next search for a dirty or idle span starts. If the link is
+    /// empty, it starts in `first`.
     hand: PermanentLink<Directory>,
     /// The last superblock without a used span that `Home::retire` did not keep for its cached
     /// spans, or null. It stays mapped until another one replaces it or a purge unmaps it.

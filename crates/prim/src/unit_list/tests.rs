@@ -16,7 +16,7 @@ struct ListedUnit {
     number: usize,
 }
 
-// SAFETY: the offsets are those of two links, which only the list uses.
+// SAFETY: a unit has a link at each of the two offsets, and only the list uses the links.
 unsafe impl Listed for ListedUnit {
     const NEXT: usize = offset_of!(ListedUnit, next);
     const PREV: usize = offset_of!(ListedUnit, prev);
