@@ -149,7 +149,7 @@ impl ChunkPtr {
     }
 
     /// Abandons a chunk with live blocks: marks its owner word, and starts the countdown of these
-    /// blocks. The calling thread must hold a momentary lease of the chunk's record.
+    /// blocks. The calling thread must hold a lease of the chunk's record for this call only.
     pub(crate) fn abandon(self) {
         if weakened!("chunk_not_abandoned") {
             return;

@@ -90,12 +90,12 @@
 //! If the owner has exited, the thread that frees the last block of a chunk also frees the chunk,
 //! unless a new thread has taken over the chunks of the owner.
 //!
-//! In a forked child, the blocks of the parent's other threads can be freed, but the chunks of
-//! these blocks are never freed. The child uses and frees the chunks of the forking thread as
-//! usual, except for chunks that another thread of the parent was using at the fork. If that thread
-//! was freeing a block of a chunk, or was checking whether it could free the chunk, the child may
-//! keep the chunk. A signal handler must not call an allocator of this crate, because the signal
-//! may have interrupted such a call.
+//! A forked child can free the blocks of the parent's other threads, but never frees the chunks of
+//! these blocks. The child uses and frees the chunks of the forking thread as usual, except for
+//! chunks that another thread of the parent was using at the fork. If that thread was freeing a
+//! block of a chunk, or was checking whether it could free the chunk, the child may keep the chunk.
+//! A signal handler must not call an allocator of this crate, because the signal may have
+//! interrupted such a call.
 //!
 //! # Traits
 //!

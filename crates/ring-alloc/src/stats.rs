@@ -50,11 +50,10 @@ pub struct Stats {
     pub blocks_live: usize,
     /// The limit on `bytes_held`, or `usize::MAX` for none.
     pub limit: usize,
-    /// The number of threads whose chunks this call could not all read. Either another call that
-    /// collects statistics, or another thread that frees chunks of the thread, held the lock of the
-    /// thread's list for too long, or the thread changed its list faster than this call could
-    /// follow. The other fields, except `bytes_held`, do not
-    /// count the chunks that were not read.
+    /// The number of threads whose chunks this call could not all read. Such a thread changed its
+    /// list of chunks faster than this call could follow, or another thread held the lock of that
+    /// list for too long, to collect statistics or to free chunks. The other fields, except
+    /// `bytes_held`, do not count the unread chunks.
     pub unread_heaps: usize,
     /// The number of records beyond the static ones. A record is the allocator's state for one
     /// thread. A new thread takes over the record of an exited thread if there is one. Records are
@@ -85,11 +84,11 @@ pub struct ClassStats {
     pub chunks: usize,
     /// The number of chunks without a live block, including the front if it is empty.
     pub empty_chunks: usize,
-    /// The number of empty chunks whose pages other threads offered to the operating system
-    /// while the owner was idle. An owner is idle if it has not filled a chunk for 100 ms, or if
-    /// other threads have freed blocks in more than 4 MiB of its chunks since it last filled one.
+    /// The number of empty chunks whose pages other threads offered to the operating system while
+    /// the owner was idle. An owner is idle if it has not filled a chunk for 100 ms, or if other
+    /// threads have freed blocks in more than 4 MiB of its chunks since it last filled one.
     /// Repeated bursts raise this bound of 4 MiB. Other threads free most empty chunks of an idle
-    /// owner, and purge only those that they cannot free. Purged chunks still count in
+    /// owner, and purge only the chunks that they cannot free. Purged chunks still count in
     /// `bytes_held`. The system may refuse to take locked pages. If pages have 64 KiB, small chunks
     /// stay resident.
     pub purged_chunks: usize,

@@ -51,9 +51,9 @@ fn other_threads_work() {
 }
 
 /// Allocates a burst of blocks on a thread, the owner. The owner drops the blocks that `keeps` does
-/// not return, and then sleeps until the check is over. Another thread drops those of the remaining
-/// blocks that `frees` does not return. Checks that at most `allowed` bytes of the burst stay
-/// resident.
+/// not return, and then sleeps until the check is over. Another thread drops the remaining blocks,
+/// except for the blocks that `frees` returns. Checks that at most `allowed` bytes of the burst
+/// stay resident.
 fn check<const WORDS: usize>(
     keeps: fn(Vec<Block<WORDS>>) -> Vec<Block<WORDS>>,
     frees: fn(Vec<Block<WORDS>>) -> Vec<Block<WORDS>>,

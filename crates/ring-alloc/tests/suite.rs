@@ -32,8 +32,8 @@ struct Ring<G> {
     limit: usize,
 }
 
-/// Returns the size of the header of a small chunk: 256 bytes if each small block fits into three
-/// sections of the chunk, so that the chunk can be divided, and 128 otherwise.
+/// Returns the size of the header of a small chunk. It is 256 bytes if each small block fits into
+/// three sections of the chunk, which can then be divided, and 128 otherwise.
 const fn small_header<G: Geometry>() -> usize {
     let hole = 3 * (G::SMALL_CHUNK / 32);
     let is_divisible = 256_usize.next_multiple_of(G::SMALL_ALIGN) + G::SMALL_MAX + 16 <= hole;
@@ -108,8 +108,8 @@ fn tiny() -> Builder<Tiny> {
 allocator_suite!(tiny_chunks_limited, Ring { limit: 1 << 16, ..Ring::new(tiny().limit(1 << 16)) });
 allocator_suite!(standard_chunks, Ring::<Standard>::new(Builder::new()));
 
-// Under Miri, the two suites above cover these paths, and the unit tests of sparse rings those of
-// divided chunks.
+// Under Miri, the two suites above cover these paths, and the unit tests of sparse rings cover the
+// paths of divided chunks.
 allocator_suite!(
     #[cfg(not(miri))]
     divided_chunks,

@@ -130,8 +130,8 @@ unsafe impl Listed for Chunk {
 #[repr(C)]
 pub(crate) struct BumpCursor {
     pub(super) next: OwnerUsize,
-    /// The end of the first cursor never changes, and only the owner accesses that of the second
-    /// one. A plain word saves an instruction of each allocation.
+    /// The end of the first cursor never changes, and only the owner accesses the end of the second
+    /// cursor. A plain word saves an instruction of each allocation.
     pub(super) end: Cell<usize>,
     /// The `LiveCount` of all allocations since the chunk was last empty. The sum of the first
     /// cursor stays 0 while the chunk is divided.

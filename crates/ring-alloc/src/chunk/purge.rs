@@ -15,9 +15,9 @@ impl ChunkPtr {
     /// all accesses to the blocks happen before the return.
     ///
     /// The calling thread must have borrowed the chunk and then seen that the owner replaced it as
-    /// the front (B2). `taken` is therefore exact. `back` and the foreign word only grow, so if
-    /// this thread reads an old value of either, a freed block counts as live, and the chunk is
-    /// neither evicted nor purged.
+    /// the front (B2). `taken` is therefore exact. `back` and the foreign word only grow. If this
+    /// thread reads an old value of either, a freed block counts as live, and the thread neither
+    /// evicts nor purges the chunk.
     pub(crate) fn is_free_to_purge(self) -> bool {
         let word = self.foreign().observe();
         let back = self.back().observe();
@@ -26,8 +26,9 @@ impl ChunkPtr {
         word == COMPLETE || back.wrapping_add(word) == self.taken()
     }
 
-    /// Returns whether the chunk is purged: a thread has returned the whole pages after the chunk's
-    /// header to the operating system, and no thread has booked the chunk's remote frees since.
+    /// Returns whether the chunk is purged. This is the case if a thread has returned the whole
+    /// pages after the chunk's header to the operating system, and no thread has booked the chunk's
+    /// remote frees since.
     pub(crate) fn is_purged(self) -> bool {
         self.purged().load(Ordering::Relaxed)
     }

@@ -156,8 +156,8 @@ impl ChunkPtr {
     }
 
     /// Moves the second cursor back from `end` to `start` and returns `true`, if it is at `end`.
-    /// The bytes between the two, which the caller freed, then do not count as freed. In a chunk
-    /// that is not the front, the cursor is 0 (see `close`), so no block ends there.
+    /// After that, the bytes from `start` to `end`, which the caller freed, do not count as freed.
+    /// In a chunk that is not the front, the cursor is 0 (see `close`), so no block ends there.
     #[inline]
     fn move_back(self, start: usize, end: usize) -> bool {
         let next = &self.sections().cursor.next;

@@ -3,8 +3,9 @@
 //!
 //! A *sparse* heap divides an empty or new small chunk that becomes its front, and takes a hole
 //! before it requests a new chunk. (Chunks that it finds before it books remote frees, because
-//! chunks rest, come first and stay undivided.) So a long-lived block pins the sections of 1 KiB in
-//! which it lies, at most three, and few free ones beside them, rather than a chunk of 32 KiB.
+//! chunks rest, come first and stay undivided.) A long-lived block thus pins a few sections of 1
+//! KiB rather than a chunk of 32 KiB: the sections in which it lies, at most three, and few free
+//! ones beside them.
 //!
 //! ```text
 //!   divided_front --> the divided chunk whose second cursor is the front, or null
@@ -225,7 +226,7 @@ pub(super) fn leave<E: RingEnv>(env: E, chunk: ChunkPtr) {
     list_if_hole(env, chunk);
 }
 
-/// Puts a divided chunk of which enough was freed on the list of chunks with holes.
+/// Puts a divided chunk with enough freed bytes on the list of chunks with holes.
 #[inline(never)]
 pub(super) fn list<E: RingEnv>(env: E, chunk: ChunkPtr) {
     env.heap().holes.push(chunk);

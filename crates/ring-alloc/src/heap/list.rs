@@ -1,5 +1,5 @@
 //! The lists of all chunks, one for each class. The owner adds and removes chunks, other threads
-//! evict those of an idle owner, and statistics walk the lists from any thread.
+//! evict chunks of an idle owner, and statistics walk the lists from any thread.
 
 use core::ptr::{self, NonNull};
 
@@ -43,8 +43,8 @@ impl ChunkHeap {
     /// chunk of a class whose list a thread walks.
     ///
     /// # Safety
-    /// The caller has borrowed the chunks from the heap's mail, and has then seen that the owner
-    /// replaced each of them as the front, and that none of their blocks is live (B4). `evictions`
+    /// The caller has borrowed the chunks from the heap's mail, and has then seen two facts: the
+    /// owner replaced each of them as the front, and none of their blocks is live (B4). `evictions`
     /// belongs to the heap.
     pub(crate) unsafe fn evict<const N: usize>(
         &self,

@@ -65,7 +65,7 @@ pub(crate) struct ChunkHeap {
     empties: [OwnerPtr<Chunk>; CLASSES],
     empties_len: [OwnerUsize; CLASSES],
     chunks: [UnitList<Chunk>; CLASSES],
-    /// The number of small chunks, with those that other threads evicted.
+    /// The number of small chunks, including chunks that other threads evicted.
     small: OwnerUsize,
     /// Decides whether small chunks rest.
     rest: Rest,

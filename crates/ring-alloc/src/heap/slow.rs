@@ -39,7 +39,7 @@ pub(crate) fn refill<E: RingEnv>(
                 free_empties_beyond(env, ChunkClass::Small, env.retain(), Wait::No);
             }
             let heap = env.heap();
-            // Booking may have emptied the front, which was then rewound.
+            // Booking may have emptied the front and rewound it.
             if let Some(block) = holes::bump::<E::Geometry>(heap.front(class), layout) {
                 return Ok(block);
             }
@@ -169,8 +169,8 @@ pub(super) fn book_divided<E: RingEnv>(env: E, start: usize, size: usize, chunk:
     }
 }
 
-/// Handles a chunk that ran empty and whose first cursor is not the front: rewinds the chunk, puts
-/// it on the stack of empties, and then frees empty chunks until only as many are left as the heap
+/// Handles a chunk that ran empty and whose first cursor is not the front: rewinds the chunk and
+/// puts it on the stack of empties. Then frees empty chunks until only as many are left as the heap
 /// keeps. If the chunk's second cursor is the front, the chunk stays the front.
 #[cold]
 #[inline(never)]
@@ -332,8 +332,8 @@ impl ChunkHeap {
         self.empties_len[class.index()].add(1);
     }
 
-    /// Takes the empty chunk that was pushed last, if any. It is the most likely to be in the
-    /// caches.
+    /// Takes the empty chunk that was pushed last, which is the most likely to be in the caches.
+    /// Returns `None` if there is no empty chunk.
     fn pop_empty(&self, class: ChunkClass) -> Option<ChunkPtr> {
         let top = &self.empties[class.index()];
         let raw: *mut Chunk = top.get();

@@ -122,8 +122,9 @@ impl OneRingAlloc {
 
     /// Shrinks a block. A block in a chunk stays in place, unless its class changes (for example at
     /// 2 KiB) or its address does not fit the new alignment. A block that is large before and after
-    /// the call moves only if it then fits into a smaller span, its address does not fit the new
-    /// alignment, or the system cannot shrink its mapping in place. All other blocks move.
+    /// the call moves in three cases: its new size fits into a smaller span, its address does not
+    /// fit the new alignment, or the system cannot shrink its mapping in place. All other blocks
+    /// move.
     ///
     /// # Errors
     /// Returns [`AllocError`] if there is no memory to move the block. The old block is then
@@ -144,7 +145,7 @@ impl OneRingAlloc {
         Ok(NonNull::slice_from_raw_parts(shrunk, new.size()))
     }
 
-    /// Frees this thread's empty chunks to the cache of [`pages`](crate::pages), including those
+    /// Frees this thread's empty chunks to the cache of [`pages`](crate::pages), including chunks
     /// that other threads' frees emptied.
     ///
     /// Without a trim, a thread keeps its fronts and up to 4 empty chunks of each class for reuse,
@@ -187,13 +188,13 @@ impl OneRingAlloc {
     /// blocks. `usize::MAX`, the initial value, means no limit.
     ///
     /// Before a request that would exceed the limit fails with [`AllocError`], the requesting
-    /// thread frees its empty chunks and those of exited threads. Every other thread frees its own
-    /// empty chunks when it next fills a chunk, so a later attempt may succeed. While another
-    /// thread frees or purges chunks of the requesting thread (usually for 0.1 ms or less), the
-    /// requesting thread cannot free those chunks, so its request may be refused although their
-    /// blocks are free. Lowering the limit does not free memory. A thread that handed over blocks
-    /// without a limit may hold 2 MiB of empty chunks until another of its small chunks becomes
-    /// empty, or until it has filled up to 64 more chunks.
+    /// thread frees its own empty chunks and the empty chunks of exited threads. Every other thread
+    /// frees its own empty chunks when it next fills a chunk, so a later attempt may succeed. While
+    /// another thread frees or purges chunks of the requesting thread (usually for 0.1 ms or less),
+    /// the requesting thread cannot free those chunks. Its request may therefore fail although the
+    /// blocks of those chunks are free. Lowering the limit does not free memory. A thread that
+    /// handed over blocks without a limit may hold 2 MiB of empty chunks until another of its small
+    /// chunks becomes empty, or until it has filled up to 64 more chunks.
     ///
     /// Most containers abort the process at a refusal, except in methods such as
     /// `Box::try_new_in` and `Vec::try_reserve`.

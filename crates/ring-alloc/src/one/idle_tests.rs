@@ -89,9 +89,9 @@ fn sparse() -> Vec<Value> {
     kept
 }
 
-/// Lets an owner call `first`, allocate values and drop those for which `keeps` returns `false`.
-/// Then drops all other values, lets looks evict or purge all chunks but the front, and lets the
-/// owner run again.
+/// Lets an owner call `first`, allocate values and drop each value for which `keeps` returns
+/// `false`. Then drops all other values, lets looks evict or purge all chunks but the front, and
+/// lets the owner run again.
 fn purged_after(first: fn() -> Vec<Value>, keeps: fn(usize) -> bool) {
     take_turn();
     let (asleep, awake) = (Barrier::new(2), Barrier::new(2));

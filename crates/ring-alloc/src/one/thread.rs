@@ -228,7 +228,7 @@ mod tests {
         take_turn();
         let chunks = || OneRingAlloc.stats().chunks();
         let value = std::thread::spawn(|| Box::new_in(7, OneRingAlloc)).join().expect("no panic");
-        // No other thread in this process has a record, so the first record is that of the exited
+        // No other thread in this process has a record, so the first record belonged to the exited
         // thread.
         let lease = WORLD.registry.records().next().and_then(Record::try_lease).expect("its thread ended");
         assert_eq!((*value, chunks()), (7, 1));
@@ -243,7 +243,7 @@ mod tests {
         take_turn();
         let held = || WORLD.account.now().held;
         let value = std::thread::spawn(|| Box::new_in(7, OneRingAlloc)).join().expect("no panic");
-        // No other thread in this process has a record, so the first record is that of the exited
+        // No other thread in this process has a record, so the first record belonged to the exited
         // thread.
         let lease = WORLD.registry.records().next().and_then(Record::try_lease).expect("its thread ended");
         drop(value);

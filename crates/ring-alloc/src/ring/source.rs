@@ -53,7 +53,7 @@ impl<A: Allocator> ChunkSource<A> {
 }
 
 // SAFETY: every method forwards to the same allocator, because `over_pages` never changes. Blocks
-// stay valid as long as those of that allocator. A `ChunkSource` has no clones.
+// stay valid as long as the blocks of that allocator. A `ChunkSource` has no clones.
 unsafe impl<A: Allocator> Allocator for ChunkSource<A> {
     ephemera_prim::__forward_allocator!(|self| *self.chunk_allocator(), Allocator);
 }

@@ -98,8 +98,8 @@ fn front_returns_to_a_chunk_once_half_of_its_bytes_were_freed() {
             break;
         }
     }
-    // Free the blocks of twenty sections of 256 bytes, first those of ten sections, which are a
-    // third of the blocks.
+    // Free the blocks of twenty sections of 256 bytes. First free the blocks of ten sections, which
+    // are a third of the blocks.
     let offsets: Vec<_> =
         blocks.iter().filter_map(inside).filter(|at| (1 << 10..6 << 10).contains(at)).collect();
     let start = offsets[0].next_multiple_of(256);
@@ -175,7 +175,8 @@ fn tails_of_blocks_that_stay_are_used_again() {
         let tail = unsafe { ring.shrink(*block, old, new) };
         assert!(tail.is_ok());
     }
-    // The first chunk has room for these blocks in its holes, and the front for 30.
+    // The front has room for 30 of these 36 blocks. Most of the others go to holes of the first
+    // chunk.
     let again: Vec<_> = (0..36).map(|_| allocate(old)).collect();
     let chunk = first.expect("the ring is sparse").addr();
     let inside = |block: &&NonNull<u8>| block.addr().get() & !(Divided::SMALL_CHUNK - 1) == chunk;

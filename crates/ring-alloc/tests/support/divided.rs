@@ -1,5 +1,5 @@
 //! Defines a geometry whose small chunks can be divided. The integration tests and the unit tests
-//! use it, so the trait is that of the module above.
+//! include this file, so the parent module provides the trait.
 
 use super::Geometry;
 

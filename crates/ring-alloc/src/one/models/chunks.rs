@@ -276,8 +276,8 @@ fn loom_chunk_that_is_lent_while_its_owner_exits_is_freed() {
     });
 }
 
-/// Two threads free the two blocks of a chunk of an ended thread. The first one drains the record
-/// and abandons the chunk, while the second one evicts it if it can.
+/// Two threads free the two blocks of a chunk of an ended thread. The first thread drains the
+/// record and abandons the chunk, while the second thread evicts the chunk if it can.
 #[test]
 fn loom_chunk_is_evicted_while_another_thread_drains_its_record() {
     check(|| {

@@ -42,8 +42,8 @@ fn chunk(block: &Sent) -> usize {
     base_addr(block.0, Divided::SMALL_CHUNK)
 }
 
-/// Fills two chunks, and frees all blocks of the first one but its first two. Returns these two,
-/// and the blocks of the second chunk, which is the front.
+/// Fills two chunks, and frees all blocks of the first chunk except the first two. Returns these
+/// two, and the blocks of the second chunk, which is the front.
 fn with_holes(thread: &Thread<'_>) -> ([Sent; 2], Vec<Sent>) {
     thread.owner().heap().make_sparse();
     let [first, second] = [(); 2].map(|()| thread.allocate());
