@@ -53,8 +53,8 @@ impl RingStorePtr {
     }
 
     /// Closes the store. Moves `swept` to the first region that is taken or that a late release has
-    /// settled, and settles the free regions after it. Returns the number of taken regions and of
-    /// those that late releases have settled. If that is 0, every region is free.
+    /// settled, and settles the free regions after it. Returns how many regions are taken or were
+    /// settled by a late release. If that is 0, every region is free.
     ///
     /// # Safety
     /// The caller is the ring, which does not allocate again.

@@ -40,7 +40,8 @@ pub enum RequestError {
         /// on the size of the ring and on the address of its store.
         largest_align: usize,
     },
-    /// No run of free regions is long enough. The request may succeed after buffers are freed.
+    /// No run of free regions is long enough. The request may succeed after the program frees
+    /// buffers.
     Exhausted {
         /// The requested size.
         asked: usize,
@@ -104,7 +105,7 @@ pub enum CreateError {
     TooSmall {
         /// The size of the caller's memory.
         bytes: usize,
-        /// A size that suffices for an empty buffer, whatever the address of the memory.
+        /// A size that suffices for an empty buffer at any address of the memory.
         least: usize,
     },
 }

@@ -140,8 +140,8 @@ pub(crate) fn interval(end: usize) -> usize {
 /// `window` bytes and for regions of `need` bytes.
 ///
 /// A check costs as much as an allocation, so the distance is 16 regions. For large requests, the
-/// cost of a check does not matter, so the distance is at most four intervals, or four times the
-/// least distance of the window if that is shorter.
+/// cost of a check does not matter. The distance is therefore at most four intervals, or four times
+/// the least distance of the window if that product is smaller.
 ///
 /// The least distance in a window shorter than one interval is one interval. In a longer window, it
 /// is an eighth of the window, but at least half an interval and at most four intervals. A long

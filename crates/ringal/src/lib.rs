@@ -1,5 +1,5 @@
-//! A ring of byte buffers in one block of memory of fixed size, the *store*. Freeing a buffer that
-//! is not shared takes a single atomic store, on any thread, while its ring exists.
+//! A ring of byte buffers in one fixed-size block of memory, the *store*. While the ring exists,
+//! any thread frees an unshared buffer with a single atomic write.
 //!
 //! A [`RingAl`] allocates its store once, and then allocates buffers by moving along the chain of
 //! regions in the store. One thread writes a buffer, then sends it to another thread, or freezes

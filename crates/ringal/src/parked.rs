@@ -15,12 +15,13 @@
 //! The header of a parked store stays in one of the lists below until a sweep frees the store or
 //! finds that it was freed. A gate admits one sweep at a time. A thread that finds the gate shut
 //! skips its sweep. The thread that opens the gate then sweeps once more, to make up for skipped
-//! sweeps. If a sweep is skipped during this further sweep, a later call makes up for it.
+//! sweeps. If a thread skips a sweep during this further sweep, a later call makes up for the
+//! skipped one.
 //!
 //! In the child of a fork, a store may stay allocated if another thread of the parent was dropping
 //! the store's ring, sweeping the store, or releasing one of its buffers. The share of that thread
-//! then stays. A header that the other thread was sweeping is not in any list. Every other store is
-//! freed by its last buffer.
+//! stays in the store's count. A header that the other thread was sweeping is not in any list. The
+//! last buffer of every other store frees the store.
 
 use core::ptr::{self, NonNull};
 
@@ -163,7 +164,7 @@ impl ParkedStores {
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Returns the number of headers in the lists, including those of stores without shares.
+    /// Returns the number of headers in the lists, including headers of stores without shares.
     #[cfg(all(test, feature = "std", not(any(ephemera_loom, miri))))]
     pub(crate) fn queued(&self) -> usize {
         self.queued.load(Ordering::Relaxed)

@@ -144,8 +144,8 @@ fn conc_completed_release_is_visible_to_the_next_request() {
     releaser.join().unwrap();
 }
 
-/// The other thread frees buffers continuously. It often does so between the search and the walk
-/// that computes the figures of the error.
+/// The other thread frees buffers continuously. It often frees a buffer between the search and the
+/// walk that computes the figures of the error.
 #[test]
 fn conc_refused_request_reports_less_room_than_requested() {
     const ASKED: usize = 1_000;

@@ -178,8 +178,8 @@ impl DerefMut for FixedBufMut {
     }
 }
 
-/// Writes as much as fits. If not all bytes fit, `write_all` writes those that fit and returns an
-/// error of kind `WriteZero`.
+/// Writes as much as fits. If not all bytes fit, `write_all` writes the bytes that fit and returns
+/// an error of kind `WriteZero`.
 #[cfg(feature = "std")]
 impl std::io::Write for FixedBufMut {
     #[inline]

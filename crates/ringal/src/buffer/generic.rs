@@ -49,8 +49,8 @@ impl<T> GenericBufMut<T> {
     /// aligned for `T`, and only the caller accesses the region.
     #[inline]
     pub(crate) unsafe fn new(guard: GuardPtr, cap: usize, store: RingStorePtr) -> Self {
-        // SAFETY: the region is taken and lies in `store`, its length is that for the size of `cap`
-        // elements, and only the caller accesses it.
+        // SAFETY: the region is taken and lies in `store`, its length is the length for the size of
+        // `cap` elements, and only the caller accesses it.
         unsafe { hand_out(store, guard, cap * size_of::<T>()) };
         // INVARIANT: B1 holds from here.
         Self { data: guard.payload().cast(), cap, len: 0, store, elements: PhantomData }

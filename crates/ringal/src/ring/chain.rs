@@ -52,8 +52,9 @@ pub(super) struct Chain {
     pub(super) stop: usize,
     pub(super) end: usize,
     /// The offset where the head usually restarts when the region there is free. This is the offset
-    /// of the first region placed in this pass, or of a later one if that region stayed taken for
-    /// long. 0 in a new chain, and [`NOWHERE`] from a wrap until the pass places a region.
+    /// of the first region placed in this pass, or of a later region if the first one stayed taken
+    /// for long. It is 0 in a new chain, and [`NOWHERE`] from a wrap until the pass places a
+    /// region.
     pub(super) low: usize,
     /// The offset that the head left when it last restarted, until the head reaches this offset
     /// again. [`NOWHERE`] if not set.
@@ -159,8 +160,8 @@ impl Chain {
         self.refusal = RefusedRequest::of(need, self.end, |at| self.guard(at).look());
     }
 
-    /// Calls `see(at, word, run)` with the offset and the word of each region, and with the length
-    /// of the free run that ends where the region ends, which is 0 if the region is taken.
+    /// Calls `see(at, word, run)` for each region, with its offset and its word. `run` is the
+    /// length of the free run that ends where the region ends, or 0 if the region is taken.
     pub(super) fn walk(&self, mut see: impl FnMut(usize, Word, usize)) {
         let (mut at, mut run) = (0, 0);
         while at < self.end {

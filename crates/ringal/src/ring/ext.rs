@@ -18,9 +18,9 @@ use crate::guard::GuardPtr;
 /// A buffer that grows while it is written. It borrows its ring until [`ExtBuf::finalize`].
 ///
 /// The buffer starts with all of one free region and grows into the free regions after it. If those
-/// have too little room, the buffer moves to another run of free regions. The buffer prefers the
-/// start of the ring's current pass, if the run there has twice the room that the buffer needs.
-/// Otherwise the buffer moves to the longest run. If the buffer is dropped without
+/// regions have too little room, the buffer moves to another run of free regions. The buffer
+/// prefers the start of the ring's current pass, if the run there has twice the room that the
+/// buffer needs. Otherwise the buffer moves to the longest run. If the buffer is dropped without
 /// [`ExtBuf::finalize`], its memory stays free.
 ///
 /// # Examples

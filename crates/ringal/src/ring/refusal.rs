@@ -78,8 +78,8 @@ struct Blockers {
     /// The number of bytes from the end of the last chosen region, or from the start of the chain,
     /// to the current position of the walk.
     open: usize,
-    /// The last taken region after the last chosen region, if any. The walk can still choose this
-    /// region.
+    /// The last taken region after the last chosen region, or `None` if there is none. The walk can
+    /// still choose this region.
     last: Option<(usize, Word)>,
     /// The number of bytes from the end of the last taken region to the current position.
     since_last: usize,

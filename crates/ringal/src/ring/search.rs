@@ -25,8 +25,8 @@ const WORTH: usize = 1024;
 
 /// The number of bytes that the ring merges at the head in addition to the requested size. In a
 /// stream of mixed sizes, the next requests then take the fast path, instead of each merging an
-/// unpredictable number of old regions. Values from 0 to 16 KiB were measured, and those above 4
-/// KiB gained little more.
+/// unpredictable number of old regions. We measured values from 0 to 16 KiB. Values above 4 KiB
+/// gained little more.
 const AHEAD: usize = 4096;
 
 /// A free region that serves a request. It has `len` bytes at offset `at`. Its first `lead` bytes

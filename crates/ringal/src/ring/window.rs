@@ -165,7 +165,8 @@ impl Chain {
     }
 
     /// Sets `stop` to the offset where the next check of `low` is due, in a stream of requests of
-    /// `need` bytes. If the frontier or the end comes first, `stop` is there.
+    /// `need` bytes. If the frontier or the end comes before that offset, sets `stop` to the
+    /// frontier or the end.
     pub(super) fn stop_ahead(&mut self, need: usize) {
         let window = self.head.saturating_sub(self.low);
         let distance = pace(self.interval, window, need);

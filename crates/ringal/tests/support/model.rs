@@ -158,14 +158,14 @@ impl Model {
         self.gaps().into_iter().map(|(_, len)| len).max().unwrap_or(0)
     }
 
-    /// Returns the size of the largest buffer, aligned to `align`, that fits in this gap, if any.
+    /// Returns the size of the largest `align`-aligned buffer that fits in this gap, or `None`.
     fn room(&self, (start, len): (usize, usize), align: usize) -> Option<usize> {
         let first = self.base + start + GRANULE;
         let lead = first.next_multiple_of(align.max(GRANULE)) - first;
         len.checked_sub(lead + OVERHEAD)
     }
 
-    /// Returns the size of the largest buffer, aligned to `align`, that fits in a gap, if any.
+    /// Returns the size of the largest `align`-aligned buffer that fits in a gap, or `None`.
     fn largest(&self, align: usize) -> Option<usize> {
         self.gaps().into_iter().filter_map(|gap| self.room(gap, align)).max()
     }

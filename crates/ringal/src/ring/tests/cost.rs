@@ -24,7 +24,7 @@ const CALLS: usize = 1_000;
 /// the ring has.
 const MOST: usize = 40;
 
-/// Returns a ring and its long-lived buffers. The buffers occupy all regions except for those in
+/// Returns a ring and its long-lived buffers. The buffers occupy all regions except the regions in
 /// `window`, a range of region numbers.
 fn clogged(window: Range<usize>) -> (RingAl, Vec<FixedBufMut>) {
     let mut ring = RingAl::new(REGIONS * UNIT);

@@ -239,8 +239,8 @@ fn window_of_extendable_buffers_does_not_rest_if_they_are_freed_one_by_one() {
     assert!(high < 1 << 20, "{high}");
 }
 
-/// The buffer at `low` lives longer than those after it, like a buffer with the header of a
-/// request. The region at `probe` is free long before the one at `low`, so no burst freed both.
+/// The buffer at `low` lives longer than the buffers after it, like a buffer with the header of a
+/// request. The region at `probe` is free long before the region at `low`, so no burst freed both.
 #[test]
 #[cfg_attr(miri, ignore = "takes many buffers; the test of bursts runs this code under Miri")]
 fn window_does_not_rest_if_only_its_first_buffer_lives_long() {
