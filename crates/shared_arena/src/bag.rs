@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The visitor passes a gate, for which no thread waits. At every moment, an item is in at most one
-//! list, so a forked child finds intact lists even if a thread of the parent was in the middle of a
-//! visit. The child misses at most the items that this thread had taken out of a list.
+//! list. A forked child therefore finds intact lists even if a thread of the parent was in the
+//! middle of a visit. The child misses at most the items that this thread had taken out of a list.
 
 use core::ptr::{self, NonNull};
 

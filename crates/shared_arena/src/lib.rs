@@ -120,7 +120,7 @@
 //! | `stats()` after `new()` or `with_capacity(0)` | `(0, 63)` | `(0, 0)`: the arena allocates its first page with its first value |
 //! | slots per page; `stats()` grows in steps of a page, and capacities are rounded up to whole pages | 63 | 63 for values of up to 4,156 bytes; fewer for larger ones, down to one |
 //! | bytes held for a first value of more than 4,156 bytes | 63 values | at most about 256 KiB, or one value plus its alignment if that is larger |
-//! | `shrink_to_fit()` of a `SharedArena` or `Arena` where nothing is empty | `true` | `false` |
+//! | `shrink_to_fit()` of a `SharedArena` or `Arena` without an empty page | `true` | `false` |
 //! | `Debug` of an arena | lists its pages | reports the numbers of used and free slots |
 //!
 //! The module [`design`] explains how the crate works.
@@ -180,7 +180,7 @@ pub use handle::{AllocArc, ArenaArc, ArenaBox, Weak};
 pub use handle::{AllocRc, ArenaRc, PoolBox};
 pub use stats::Stats;
 
-/// Frees all dropped arenas that have no live slots, except those at which another thread is
+/// Frees all dropped arenas that have no live slots, except arenas at which another thread is
 /// looking at the same time. Returns the number of arenas that this call freed.
 ///
 /// Programs rarely need this function. Usually the drop of the last value frees an arena's memory,

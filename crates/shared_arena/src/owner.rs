@@ -48,7 +48,7 @@ impl<'s> ShardOwner<'s> {
             let group = unsafe { PageGroupPtr::around(far, geometry.group) };
             let near = group.near(geometry, group.page_of_far(geometry, far));
             self.shard.book(near, slots);
-            // Only a page without a slot in use can be the last one that empties its group.
+            // Only a page without a slot in use can be the page that empties its group.
             pages += usize::from(near.bits().slots() == geometry.all());
             freed += slots.count_ones() as usize;
         }

@@ -61,7 +61,8 @@ pub(crate) enum Visitor {
 }
 
 impl Visitor {
-    /// Returns the role at the bag of `record` for a thread that holds the record `mine`, if any.
+    /// Returns the role at the bag of `record` of a thread that holds the record `mine`, or no
+    /// record.
     fn of(record: &Record<ArenaRecord>, mine: Option<&Record<ArenaRecord>>) -> Self {
         if mine.is_some_and(|mine| ptr::eq(mine, record)) { Self::Holder } else { Self::Passer }
     }
@@ -78,8 +79,8 @@ impl Visitor {
 }
 
 /// Closes a shard whose owner may be inside a local free, and parks it if groups are left. Returns
-/// the number of parts that the closing thread must leave in the store's count: one for each queued
-/// group and one for the shard in its bag, or 0 if no group is left.
+/// the number of parts that the closing thread must leave in the store's count. This is one for
+/// each queued group and one for the shard in its bag, or 0 if no group is left.
 ///
 /// # Safety
 /// The caller drops the arena of `store`, and parks or closes each of its shards once.
@@ -123,7 +124,7 @@ pub(crate) fn visit_if_unheld(world: &ArenaWorld, record: &Record<ArenaRecord>, 
 }
 
 /// Looks at parked shards of up to two records. A thread calls this when it creates or drops an
-/// arena. `mine` is the record that the thread holds, if any.
+/// arena. `mine` is the record that the thread holds, or `None`.
 pub(crate) fn look(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>) {
     if !world.waits() {
         return;
@@ -145,8 +146,8 @@ pub(crate) fn look(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>) {
     }
 }
 
-/// Looks at all parked shards, except those whose bag or turn another thread has. Returns the
-/// number of stores that it freed. `mine` is the record that this thread holds, if any.
+/// Looks at all parked shards, except shards whose bag or turn another thread has. Returns the
+/// number of stores that it freed. `mine` is the record that this thread holds, or `None`.
 pub(crate) fn look_at_all(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>) -> usize {
     let waiting = world.registry.records().filter(|record| !record.data().parked.is_empty());
     waiting.map(|record| visit(world, record, Visitor::of(record, mine), usize::MAX)).sum()
@@ -303,7 +304,7 @@ pub(crate) fn visit(
         if !bag.is_empty() && !weakened!("arena_visit_notes_nothing") {
             push_record(world, record);
         }
-        // This thread may be the only one that can notice that the record is free. The record's
+        // This thread may be the only thread that can notice that the record is free. The record's
         // holder may have exited while this thread had shards from the bag, or another thread may
         // have pushed a shard while this thread had the lease.
         let waits = if leased { bag.has_news() } else { visitor != Visitor::Holder && !bag.is_empty() };
@@ -316,7 +317,7 @@ pub(crate) fn visit(
             0 if !ended => break,
             1 if !ended && weakened!("arena_requests_are_one") => (Visitor::Finisher, LOOKS),
             // The finishers that found the bag in use share one bit for their requests, so this
-            // visit examines all shards for them, and takes out those without a queued group.
+            // visit examines all shards for them, and takes out the shards without a queued group.
             1 if !ended => (Visitor::Finisher, usize::MAX),
             _ => (Visitor::Successor, usize::MAX),
         };

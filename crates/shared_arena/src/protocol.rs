@@ -61,7 +61,7 @@ pub(crate) unsafe fn claim_slow(
 
 /// Looks at all parked shards, unless a limit caused the refusal `refused`. A limit counts only the
 /// memory of its own arena, so freeing parked memory would not help. `mine` is the record that this
-/// thread holds, if any.
+/// thread holds, or `None`.
 fn look_at_all(world: &ArenaWorld, mine: Option<&Record<ArenaRecord>>, refused: Refused) {
     if !refused.by_limit() {
         parked::look_at_all(world, mine);
@@ -233,7 +233,7 @@ unsafe fn push_or_count(group: PageGroupPtr, far: NonNull<Far>, bit: u64, old: u
 }
 
 /// Drops the arena of `store`. Groups with live slots stay at least until their last slot is freed.
-/// `mine` is the record that the caller holds, if any.
+/// `mine` is the record that the caller holds, or `None`.
 ///
 /// # Safety
 /// The caller drops the arena: no thread uses it except through handles to its slots. If `mine` is

@@ -55,8 +55,8 @@ pub(crate) struct Shard {
 pub(crate) struct QuietFields {
     /// The store to which this shard belongs. `ArenaStore::of` casts this pointer back.
     store: *const (),
-    /// The number of slow paths since the owner last looked for idle groups, except those while
-    /// pages rest and those that trim on request.
+    /// The number of slow paths since the owner last looked for idle groups, except slow paths
+    /// while pages rest and slow paths that trim on request.
     pub(crate) served: OwnerUsize,
     /// Decides whether pages rest.
     pub(crate) rest: Rest,
@@ -216,7 +216,7 @@ impl ShardPtr {
         }
         self.bits().set(bits & (bits - 1));
         let offset = bits.trailing_zeros() as usize * geometry.stride;
-        // SAFETY: each bit in `bits` is that of a slot in the page that begins at `base` (O2).
+        // SAFETY: each bit in `bits` stands for a slot in the page that begins at `base` (O2).
         let slot = unsafe { self.base().get().add(offset) };
         prefetch::for_write(slot.wrapping_add(ahead(geometry)));
         // SAFETY: an address in a group is not null.

@@ -14,7 +14,7 @@ use crate::close;
 use crate::counts::Count;
 use crate::error::Refused;
 use crate::geometry::Position;
-use crate::group::{Of, PageGroupPtr};
+use crate::group::{GroupsOf, PageGroupPtr};
 use crate::shard::ShardPtr;
 use crate::store::ArenaStore;
 #[cfg(all(feature = "std", target_has_atomic = "64"))]
@@ -45,7 +45,7 @@ pub(crate) enum OneThread {}
 #[derive(Debug)]
 pub(crate) enum Either {}
 
-/// Returns the identity that groups of pools have in their headers instead of a record's address.
+/// Returns the mark that a group of a `Pool` has in its header in place of a record's address.
 #[inline]
 pub(crate) fn pool_mark() -> *const () {
     static MARK: u8 = 0;
@@ -60,9 +60,9 @@ pub(crate) fn pool_mark() -> *const () {
 #[inline]
 unsafe fn leave<T>(slot: NonNull<T>) -> PageGroupPtr {
     // SAFETY: the caller owns the slot and does not use its value again.
-    unsafe { poison(slot.cast(), Of::<T>::GEOMETRY.stride) };
+    unsafe { poison(slot.cast(), GroupsOf::<T>::GEOMETRY.stride) };
     // SAFETY: the pointer derives from the group, which lives while one of its slots is in use.
-    unsafe { PageGroupPtr::around(slot, Of::<T>::GEOMETRY.group) }
+    unsafe { PageGroupPtr::around(slot, GroupsOf::<T>::GEOMETRY.group) }
 }
 
 /// Frees a slot to the shard of its group.
@@ -76,7 +76,7 @@ unsafe fn put<T>(group: PageGroupPtr, slot: NonNull<T>) {
     let shard = unsafe { ShardPtr::of(group) };
     // SAFETY: this thread owns the shard. The slot was claimed from `group`, and the caller does
     // not use it again.
-    unsafe { shard.put(&Of::<T>::GEOMETRY, group, slot.cast()) };
+    unsafe { shard.put(&GroupsOf::<T>::GEOMETRY, group, slot.cast()) };
 }
 
 /// Frees a slot on a thread that does not own the slot's page, or after the arena's drop.
@@ -89,7 +89,7 @@ unsafe fn put<T>(group: PageGroupPtr, slot: NonNull<T>) {
 unsafe fn free_remote<T>(group: PageGroupPtr, slot: NonNull<T>) {
     // This function is generic so that the stride is a constant, which makes the division by the
     // stride cheap.
-    let geometry = &Of::<T>::GEOMETRY;
+    let geometry = &GroupsOf::<T>::GEOMETRY;
     let position = geometry.position(slot.addr().get());
     // SAFETY: the caller owns the slot, which was claimed from `group`, and does not use it again.
     // `position` names the slot's page and bit.
@@ -155,7 +155,7 @@ impl ArenaKind for Either {
 fn is_of_pool<T>(slot: NonNull<T>) -> bool {
     // SAFETY: the pointer derives from the slot's group, which lives while one of its slots is in
     // use.
-    let group = unsafe { PageGroupPtr::around(slot, Of::<T>::GEOMETRY.group) };
+    let group = unsafe { PageGroupPtr::around(slot, GroupsOf::<T>::GEOMETRY.group) };
     let record = group.record().get().cast_const();
     // SAFETY: a slot of the group is in use, so the group is bound.
     let store = || ArenaStore::of(unsafe { ShardPtr::of(group) });
@@ -221,7 +221,7 @@ impl<T, H: ArenaKind> ClaimedSlot<T, H> {
     #[inline]
     pub(crate) fn start_counts(&self, store: &ArenaStore) -> Result<(), Refused> {
         let (group, position) = locate(self.place);
-        group.make_counts(&store.account, &Of::<T>::GEOMETRY, position)?.start();
+        group.make_counts(&store.account, &GroupsOf::<T>::GEOMETRY, position)?.start();
         Ok(())
     }
 
@@ -295,7 +295,7 @@ impl<T, H: ArenaKind> Drop for ClaimedSlot<T, H> {
 /// Returns the group of a slot that is in use, and the slot's position in it.
 #[inline]
 fn locate<T>(place: NonNull<T>) -> (PageGroupPtr, Position) {
-    let geometry = &Of::<T>::GEOMETRY;
+    let geometry = &GroupsOf::<T>::GEOMETRY;
     // SAFETY: a slot's pointer derives from its group, which lives while one of its slots is in
     // use.
     let group = unsafe { PageGroupPtr::around(place, geometry.group) };
@@ -312,5 +312,5 @@ pub(crate) unsafe fn count_of<'a, T>(place: NonNull<T>) -> &'a Count {
     let (group, position) = locate(place);
     // SAFETY: `make_counts` made the page's array before the handle was made. The handle keeps the
     // group from being freed, and the caller does not use the result after the handle is gone.
-    unsafe { group.count(&Of::<T>::GEOMETRY, position) }
+    unsafe { group.count(&GroupsOf::<T>::GEOMETRY, position) }
 }

@@ -61,7 +61,7 @@ impl fmt::Display for Stats {
 }
 
 impl Stats {
-    /// Returns the number of free slots: those with neither a value nor a weak handle.
+    /// Returns the number of free slots, which have neither a value nor a weak handle.
     #[must_use]
     pub fn free(&self) -> usize {
         self.slots - self.slots_live

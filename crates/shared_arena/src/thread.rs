@@ -34,7 +34,8 @@ impl Tenant for ArenaRecord {
     }
 
     /// Does nothing, because the pages stay with the record. The record's next holder, other
-    /// threads that need pages of the same arena, and `shrink_to_fit` find them there.
+    /// threads that need pages of the same arena, and `shrink_to_fit` find the pages through the
+    /// record.
     fn leave(_: &'static Record<Self>) {}
 
     fn release(lease: Lease<'static, Self>) {

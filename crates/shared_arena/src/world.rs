@@ -65,8 +65,7 @@ impl ArenaRecord {
 #[derive(Debug)]
 pub(crate) struct ArenaWorld {
     pub(crate) registry: Registry<ArenaRecord>,
-    /// The bag of records: those with parked shards, for threads that look at shards of other
-    /// threads.
+    /// The bag of records with parked shards, for threads that look at shards of other threads.
     pub(crate) record_bag: Bag<Record<ArenaRecord>>,
     /// The number of parked shards of all records.
     pub(crate) parked: AtomicUsize,

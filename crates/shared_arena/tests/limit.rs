@@ -187,8 +187,8 @@ fn limits_for_counts(check: impl Fn(usize)) {
     (6_000..14_000).step_by(if cfg!(miri) { 4_000 } else { 24 }).for_each(check);
 }
 
-/// Under some of the limits, when the last counted handle is refused, the slot claimed for it is
-/// the only live slot of its group, and a page with counts has free slots.
+/// Some of the limits refuse the last counted handle. For some of these limits, the slot claimed
+/// for the handle is the only live slot of its group, and a page with counts has free slots.
 #[test]
 fn counts_are_not_refused_while_a_trim_would_make_room() {
     take_turn();

@@ -138,8 +138,8 @@ fn idle_pages_are_freed_without_a_request() {
     });
 }
 
-/// After a spike, empty groups are freed although the arena has few live values and no thread needs
-/// another page.
+/// After a spike, the pool frees empty groups although every allocation finds a free slot, also if
+/// only a few values are live.
 #[test]
 #[cfg_attr(miri, ignore = "too slow: it fills many pages")]
 fn idle_pages_are_freed_in_a_steady_state() {

@@ -91,15 +91,15 @@ impl<A: Build> Builder<A> {
 
     /// Sets the maximum number of bytes that the arena may hold from the global allocator: pages,
     /// counts of counted handles, and its own state. Before a request fails because of the limit,
-    /// the thread uses or frees empty pages: its own, those of exited threads, and those that no
-    /// thread owns. If there are too few empty pages, the arena refuses the request: the `try_`
-    /// methods return an error, and the others abort the process.
+    /// the thread uses or frees empty pages: its own pages, the pages of exited threads, and the
+    /// pages that no thread owns. If there are too few empty pages, the arena refuses the request:
+    /// the `try_` methods return an error, and the others abort the process.
     pub const fn limit(mut self, bytes: usize) -> Self {
         self.settings.limit = bytes;
         self
     }
 
-    /// Sets when empty pages are freed: see [`Trim`].
+    /// Sets when the arena's threads free empty pages: see [`Trim`].
     pub const fn trim(mut self, trim: Trim) -> Self {
         self.settings.trims = matches!(trim, Trim::Idle);
         self

@@ -140,8 +140,8 @@ macro_rules! slot_methods {
         /// Use this method for values that are too large to move. The simplest `init` is
         /// `|slot| slot.write(value)`.
         ///
-        /// `init` may use this arena. If `init` panics, the slot is freed without dropping a value
-        /// in it.
+        /// `init` may use this arena. If `init` panics, this function frees the slot without
+        /// dropping a value in it.
         ///
         /// # Panics
         /// Panics if `init` returns a reference to a place other than its slot. The slot is then
@@ -239,8 +239,8 @@ macro_rules! sendable_methods {
             /// too long.
             ///
             /// The call visits each page of this thread and of exited threads, and each page that
-            /// no thread owns. It also visits those with live slots, so it takes time linear in
-            /// the number of all these pages.
+            /// no thread owns. It also visits pages with live slots, so it takes time linear in the
+            /// number of all these pages.
             pub fn trim(&self) -> bool {
                 thread::shrink(self.core.store())
             }

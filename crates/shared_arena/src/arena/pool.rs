@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 use super::builder::{Build, Builder};
 use crate::close;
 use crate::error::{Refused, TryAllocError};
-use crate::group::Of;
+use crate::group::GroupsOf;
 use crate::handle::sealed::Sealed;
 use crate::handle::{AllocRc, ArenaRc, PoolBox};
 use crate::owner::ShardOwner;
@@ -68,7 +68,7 @@ struct PoolCore<T> {
 
 impl<T> PoolCore<T> {
     fn create(settings: ArenaSettings) -> Result<Self, Refused> {
-        let store = ArenaStore::create(Of::<T>::GEOMETRY, settings, true)?;
+        let store = ArenaStore::create(GroupsOf::<T>::GEOMETRY, settings, true)?;
         // SAFETY: the store was just made, and this function does not use `this` after `dissolve`.
         let this = unsafe { store.as_ref() };
         // SAFETY: this thread is the pool's only thread.
@@ -103,7 +103,7 @@ impl<T> PoolCore<T> {
 
     #[inline]
     fn claim(&self) -> Result<ClaimedSlot<T, OneThread>, Refused> {
-        let slot = match self.shard.claim(&Of::<T>::GEOMETRY) {
+        let slot = match self.shard.claim(&GroupsOf::<T>::GEOMETRY) {
             Some(slot) => slot,
             None => self.claim_slow()?,
         };

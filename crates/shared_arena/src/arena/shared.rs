@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 
 use super::builder::{Build, Builder};
 use crate::error::{Refused, TryAllocError};
-use crate::group::Of;
+use crate::group::GroupsOf;
 use crate::handle::sealed::Sealed;
 use crate::handle::{AllocArc, AllocRc, ArenaArc, ArenaBox, ArenaRc};
 use crate::slot::{ClaimedSlot, Threads};
@@ -58,7 +58,7 @@ unsafe impl<T> Sync for ArenaCore<T> {}
 impl<T> ArenaCore<T> {
     pub(super) fn create(settings: ArenaSettings) -> Result<Self, Refused> {
         thread::look();
-        let store = ArenaStore::create(Of::<T>::GEOMETRY, settings, false)?;
+        let store = ArenaStore::create(GroupsOf::<T>::GEOMETRY, settings, false)?;
         Ok(Self { store, of: PhantomData })
     }
 
@@ -81,7 +81,7 @@ impl<T> ArenaCore<T> {
 
     #[inline]
     pub(super) fn claim(&self) -> Result<ClaimedSlot<T, Threads>, Refused> {
-        let slot = thread::claim(self.store(), &Of::<T>::GEOMETRY)?;
+        let slot = thread::claim(self.store(), &GroupsOf::<T>::GEOMETRY)?;
         // SAFETY: the slot was just claimed from an arena for `T`.
         Ok(unsafe { ClaimedSlot::adopt(slot.cast()) })
     }

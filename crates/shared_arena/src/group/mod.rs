@@ -76,10 +76,10 @@ const SIZES: Sizes = Sizes {
 #[cfg(all(not(ephemera_loom), target_pointer_width = "64"))]
 const _: () = assert!(SIZES.header == 64 && SIZES.near + SIZES.far + SIZES.rare == 48, "48 bytes a page");
 
-/// The layout of the groups for values of type `T`, as a constant.
-pub(crate) struct Of<T>(core::marker::PhantomData<T>);
+/// Provides the geometry of the groups for values of type `T` as a constant.
+pub(crate) struct GroupsOf<T>(core::marker::PhantomData<T>);
 
-impl<T> Of<T> {
+impl<T> GroupsOf<T> {
     pub(crate) const GEOMETRY: ArenaGeometry = ArenaGeometry::new(size_of::<T>(), align_of::<T>(), SIZES);
 }
 
@@ -350,11 +350,11 @@ impl PageGroupPtr {
 
 #[cfg(all(test, not(ephemera_loom)))]
 mod tests {
-    use super::{ArenaGeometry, Of, SIZES, layout};
+    use super::{ArenaGeometry, GroupsOf, SIZES, layout};
 
     #[test]
     fn groups_have_at_least_one_page_and_at_most_those_of_the_largest_group() {
-        let geometry = &Of::<u64>::GEOMETRY;
+        let geometry = &GroupsOf::<u64>::GEOMETRY;
         for pages in [0, geometry.pages + 1, usize::MAX] {
             assert_eq!(layout(geometry, pages), None, "{pages} pages");
         }

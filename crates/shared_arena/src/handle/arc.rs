@@ -160,6 +160,6 @@ pub trait AllocArc<T>: Sealed {
 // shared references to the value (so `T: Sync`). The counts are atomic, and any thread may free the
 // slot.
 unsafe impl<T: Send + Sync> Send for ArenaArc<T> {}
-// SAFETY: a thread can clone a handle that another thread shares with it, so the bounds are those
-// of `Send`.
+// SAFETY: a thread can clone a handle that another thread shares with it, so the bounds are the
+// same as for `Send`.
 unsafe impl<T: Send + Sync> Sync for ArenaArc<T> {}

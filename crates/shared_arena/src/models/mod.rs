@@ -20,7 +20,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use crate::geometry::ArenaGeometry;
-use crate::group::{Of, PageGroupPtr};
+use crate::group::{GroupsOf, PageGroupPtr};
 use crate::parked;
 use crate::protocol;
 use crate::shard::{ShardPtr, used};
@@ -30,7 +30,7 @@ use crate::world::{ArenaRecord, ArenaWorld, identity};
 
 /// The type of the values. Pages have two slots, and groups have two pages.
 type Value = u64;
-const GEOMETRY: &ArenaGeometry = &Of::<Value>::GEOMETRY;
+const GEOMETRY: &ArenaGeometry = &GroupsOf::<Value>::GEOMETRY;
 const _: () = assert!(GEOMETRY.slots == 2 && GEOMETRY.pages == 2, "models are small");
 
 /// A world, and one of its arenas.

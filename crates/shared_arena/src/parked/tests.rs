@@ -12,14 +12,14 @@ use ephemera_prim::record::{FIRST, Lease, Record, Registry};
 
 use super::{LOOKS, OWN_LOOKS};
 use crate::geometry::ArenaGeometry;
-use crate::group::{Far, Of, PageGroupPtr};
+use crate::group::{Far, GroupsOf, PageGroupPtr};
 use crate::parked;
 use crate::protocol;
 use crate::shard::ShardPtr;
 use crate::store::{ArenaSettings, ArenaStore};
 use crate::world::{ArenaRecord, ArenaWorld};
 
-pub(crate) const GEOMETRY: &ArenaGeometry = &Of::<u64>::GEOMETRY;
+pub(crate) const GEOMETRY: &ArenaGeometry = &GroupsOf::<u64>::GEOMETRY;
 
 pub(crate) type ClaimedSlot = NonNull<u8>;
 
