@@ -24,7 +24,7 @@ pub(crate) const CLASS_MAX: usize = 1_024;
 const FINE_MAX: usize = 64;
 
 /// Returns the offset of the last byte of a layout, after the layout's size is rounded up to its
-/// alignment. For size zero, the offset wraps around and exceeds those of all classes.
+/// alignment. For size zero, the offset wraps around and exceeds the offsets of all classes.
 #[inline]
 const fn last_byte(layout: Layout) -> usize {
     // The alignment is a power of two, so the offset of the last byte before a multiple of the

@@ -95,8 +95,8 @@ impl UnitSpec {
     }
 
     /// Returns the number of empty units that a heap keeps before it frees others. The freed units
-    /// of a family go to a cache of pages that all threads share, so a heap of a family keeps only
-    /// 128 KiB of empty units, but at least one unit.
+    /// of a family go to a cache of pages that all threads share. A heap of a family therefore
+    /// keeps only 128 KiB of empty units, but at least one unit.
     pub(crate) const fn kept(self) -> usize {
         let kept = KEPT_BYTES / self.unit;
         if !self.shared || kept > KEPT {

@@ -93,11 +93,11 @@
 //! free.
 //!
 //! A thread publishes remote frees in *bundles*. If it frees several slots of one group of 63
-//! neighbours in a row, all frees except the first may wait until the thread makes a remote free to
-//! another group, takes a slow path, trims or ends. A thread that frees slots and then sleeps can
-//! therefore keep one unit of 32 KiB allocated. [`Stats`] counts the waiting slots as freed. A free
-//! does not wait if the slot's unit is larger, if the unit belongs to a scope or to an ended
-//! thread, or if the pool has a limit.
+//! neighbours in a row, all of these frees except the first may wait. They wait until the thread
+//! makes a remote free to another group, takes a slow path, trims or ends. A thread that frees
+//! slots and then sleeps can therefore keep one unit of 32 KiB allocated. [`Stats`] counts the
+//! waiting slots as freed. A free does not wait if the slot's unit is larger, if the unit belongs
+//! to a scope or to an ended thread, or if the pool has a limit.
 //!
 //! If other threads free the last live slots of a unit whose owner sleeps, they also return the
 //! pages of the unit's slots to the operating system. They do so in some of their own slow paths

@@ -9,9 +9,8 @@ use ephemera_prim::word::OwnerUsize;
 /// The number of bytes at the start of a free slot that hold the link to the next free slot.
 pub(crate) const LINK: usize = size_of::<*mut u8>();
 
-/// The `until` of a heap whose frees branch. That word does not count anything then, but frees
-/// without a size (`give_known`) decrement it as they decrement the `until` of a unit. They reset
-/// the word to this value before it reaches zero.
+/// The `until` of a heap whose frees branch. Ordinary frees do not decrement the `until` of such a
+/// heap. Frees without a size (`give_known`) do, but reset it to this value before it reaches zero.
 pub(crate) const NEVER: usize = usize::MAX;
 
 /// The words that a local free writes. Each unit has its own, and each heap has its own for its

@@ -35,7 +35,7 @@ use crate::unit::{UnitPtr, UnitState};
 pub struct Stats {
     /// The number of units that the pool holds.
     pub units: usize,
-    /// The number of held units without a live slot, including those that an ended scope left for
+    /// The number of held units without a live slot, including units that an ended scope left for
     /// the next scope.
     pub empty_units: usize,
     /// The number of empty units whose pages other threads returned to the operating system,
@@ -47,11 +47,11 @@ pub struct Stats {
     pub purged_units: usize,
     /// The number of slots of all units, live or free.
     pub slots: usize,
-    /// The number of live slots, except for those in `unsettled_slots`.
+    /// The number of live slots, except for the slots that `unsettled_slots` counts.
     pub slots_live: usize,
-    /// The number of slots for which only another running thread knows whether they are live: all
-    /// slots of the fronts of that thread, and one slot for each of its heaps that may keep a freed
-    /// slot.
+    /// The number of slots of which only another running thread knows whether they are live. These
+    /// are all slots of that thread's fronts, and one slot for each of its heaps that may keep a
+    /// freed slot.
     pub unsettled_slots: usize,
     /// The number of live blocks whose size or alignment is too large for a unit, and which
     /// therefore come directly from the backing allocator.

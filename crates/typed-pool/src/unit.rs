@@ -239,7 +239,7 @@ impl UnitPtr {
 
     /// Returns the number of the scope that the unit counts for, or 0 if it counts for none. In a
     /// counting scope, this number changes only while no slot is live. A thread that frees a slot
-    /// there therefore reads the number of the scope that allocated the slot.
+    /// of such a unit therefore reads the number of the scope that allocated the slot.
     pub(crate) fn birth(self) -> u64 {
         self.state_word().get() >> STATE_BITS
     }

@@ -28,7 +28,8 @@ pub(crate) struct Unit {
     pub(crate) remote: UnitRemote,
 }
 
-// SAFETY: the offsets are those of two `OwnerPtr<Unit>`, which only the list uses.
+// SAFETY: a header has an `OwnerPtr<Unit>` at each of the two offsets, and only the list uses these
+// words.
 unsafe impl Listed for Unit {
     const NEXT: usize = offset_of!(Unit, remote.next);
     const PREV: usize = offset_of!(Unit, remote.prev);

@@ -31,7 +31,7 @@ fn held() -> (usize, usize) {
 fn conc_a_remote_free_during_thread_exit_leaves_no_unit() {
     take_turn();
     pooled_allocator! {
-        /// An exiting thread drains the heaps of this allocator after those of `Value`, which
+        /// An exiting thread drains the heaps of this allocator after the heaps of `Value`, which
         /// leaves time for a remote free in between.
         struct Others;
     }

@@ -28,12 +28,12 @@ const VISITS: usize = 4_000;
 
 /// The maximum number of pauses after which the memory must have been returned. Together with
 /// [`VISITS`], it bounds the number of operations. Two pauses suffice if no other heaps are in the
-/// queue, but heaps of ended tests may be there.
+/// queue, but it may contain heaps of ended tests.
 const PAUSES: usize = 8;
 
 type Block = Box<[u64]>;
 
-/// Returns the resident bytes of the process, without those in the cache of freed pages.
+/// Returns the resident bytes of the process, without the bytes in the cache of freed pages.
 fn resident() -> usize {
     bursts::resident().saturating_sub(pages::usage().bytes_cached)
 }
@@ -46,8 +46,8 @@ fn other_threads_work() {
 
 /// Allocates a burst of blocks on a thread that then sleeps until the check is over. That thread
 /// first drops the blocks that `keeps` does not return. Another thread then drops the remaining
-/// blocks, except for those that `frees` returns. Checks that no more than `allowed` bytes of the
-/// burst stay resident.
+/// blocks, except for the blocks that `frees` returns. Checks that no more than `allowed` bytes of
+/// the burst stay resident.
 fn check(
     words: usize,
     keeps: fn(Vec<Block>) -> Vec<Block>,

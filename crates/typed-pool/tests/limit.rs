@@ -15,7 +15,7 @@ use typed_pool::{Builder, PooledBox, TypedBox, TypedPool, pooled, pooled_allocat
 /// A value of 32 bytes.
 type Value = [u64; 4];
 
-/// A backing allocator that counts its blocks and refuses those above a maximum size.
+/// A backing allocator that counts its blocks and refuses blocks above a maximum size.
 struct Pieces {
     most: usize,
     counting: Counting,

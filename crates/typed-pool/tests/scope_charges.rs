@@ -290,7 +290,7 @@ fn frees_of_an_outer_scopes_blocks_are_booked_before_the_inner_scope_ends() {
     });
 }
 
-/// In the outer scope, the thread allocates and drops 200 blocks, which leaves empty units there.
+/// The thread allocates and drops 200 blocks in the outer scope, whose heaps then have empty units.
 #[test]
 fn a_thread_in_an_inner_scope_trims_the_outer_ones() {
     alone(|| {

@@ -167,11 +167,11 @@ macro_rules! __allocator_of_family {
 
             /// Shrinks a block, in place if both layouts have the same size class. If neither
             /// layout has a class, the module `typed_pool::pages` shrinks the block. Otherwise the
-            /// block moves. If the memory for the move is refused, the block stays in place where
-            /// that is possible.
+            /// block moves. If there is no memory for the move, the block stays in place where that
+            /// is possible.
             ///
-            /// The limit never refuses a shrink. A block that must move may exceed the limit by a
-            /// unit of at most 8 slots, or by its new size if the new layout has no class.
+            /// The limit never refuses a shrink. A shrink that moves its block may exceed the limit
+            /// by a unit of at most 8 slots, or by the new size if the new layout has no class.
             ///
             /// # Errors
             /// Returns `AllocError` if the block must move and the operating system refuses the
@@ -226,7 +226,8 @@ macro_rules! __allocator_of_family {
             ) -> *mut u8 {
                 // SAFETY: a live block is not at address null.
                 let block = unsafe { $crate::__private::NonNull::new_unchecked(block) };
-                // SAFETY: the caller ensures the contract of `GlobalAlloc::realloc`.
+                // SAFETY: the caller upholds the contract of `GlobalAlloc::realloc`, which is also
+                // the contract of `reallocate`.
                 unsafe { Self::__this().reallocate(block, layout, new_size) }
             }
         }

@@ -76,7 +76,7 @@ crate::__allocator_of_family! {
     ///
     /// A signal handler must not allocate or free.
     ///
-    /// How memory is taken, kept and returned:
+    /// The allocator takes, keeps and returns memory as follows:
     ///
     /// * The first block of a class of up to 512 bytes on a thread adds 32 KiB to `bytes_held`,
     ///   unless the allocator has a limit or the thread is in a scope. Only the pages that blocks

@@ -36,8 +36,8 @@ impl ThisFamily {
                 unsafe { grow_in_place(block, class, (old, new)) }
             }
             (None, None) if old.size() != 0 => {
-                // SAFETY: the contract of `grow` holds. The old size is not zero, and neither
-                // layout has a small class.
+                // SAFETY: the caller passes a live block of layout `old`, and the new size is not
+                // smaller. The old size is not zero, and neither layout has a small class.
                 let grown = unsafe { self.grow_medium(block, (old, new), zeroed) }?;
                 return Ok(block_of(grown, new));
             }
@@ -69,7 +69,8 @@ impl ThisFamily {
                 // new size is not larger.
                 unsafe { shrink_in_place(block, class, (old, new)) }
             }
-            // SAFETY: the contract of `shrink` holds.
+            // SAFETY: the caller passes a live block of layout `old`, and the new size is not
+            // larger.
             _ => unsafe { self.shrink_elsewhere(block, (old, new)) }?,
         };
         Ok(block_of(slot, new))
@@ -83,7 +84,7 @@ impl ThisFamily {
     #[inline]
     pub unsafe fn reallocate(self, block: NonNull<u8>, old: Layout, new_size: usize) -> *mut u8 {
         // SAFETY: the caller guarantees that the new size, rounded up to the alignment, does not
-        // exceed `isize::MAX`. The alignment is that of `old`.
+        // exceed `isize::MAX`. The alignment is the alignment of `old`.
         let new = unsafe { Layout::from_size_align_unchecked(new_size, old.align()) };
         or_null(if new_size >= old.size() {
             // SAFETY: the caller passes a live block of layout `old`. The new size is not smaller.
@@ -101,7 +102,7 @@ impl ThisFamily {
     ///
     /// * The units of both classes have the same alignment.
     /// * The block is aligned like a slot of the new class.
-    /// * The slots of the new class are not longer than those of the old class.
+    /// * The slots of the new class are not longer than the slots of the old class.
     ///
     /// The last two conditions ensure that the block can later grow or shrink in place within the
     /// new class. The slot then still belongs to the old class, and a free of the block finds the
@@ -120,8 +121,8 @@ impl ThisFamily {
         if let (Some(class), Some(other)) = (class::any(old), class::any(new)) {
             let fits = class::unit_size(class) == class::unit_size(other)
                 && (class::stride(other) <= class::stride(class) || weakened!("longer_class_stays"));
-            // A later growth or shrink within the new class may request any alignment up to that of
-            // the slots of this class.
+            // A later growth or shrink within the new class may request any alignment up to the
+            // alignment of the slots of this class.
             let is_narrow = weakened!("alignment_of_one_layout");
             let slot_align = if is_narrow { new.align() } else { class::layout(other).align() };
             if fits && block.addr().get() % slot_align == 0 {
@@ -153,7 +154,7 @@ impl ThisFamily {
         if old.size() > STRIDE_MAX {
             // SAFETY: the caller passes a live block that is too large for a class, so the block
             // came from pages and is on the family's account. The new layout is not smaller. The
-            // heaps are those of this thread's cell.
+            // heaps come from this thread's cell.
             return unsafe { threads::grow_block(self.cell.heaps(), self.family, block, (old, new), zeroed) };
         }
         let Some(class) = class::medium(old) else {
@@ -163,11 +164,13 @@ impl ThisFamily {
                 // either.
                 return unsafe { threads::grow_large(self.family, block, (old, new), zeroed) };
             }
-            // SAFETY: the contract of `grow` holds.
+            // SAFETY: the caller passes a live block of layout `old`, and the new size is not
+            // smaller.
             return unsafe { self.move_and_grow(block, (old, new), zeroed) };
         };
         if class::medium(new) != Some(class) {
-            // SAFETY: the contract of `grow` holds.
+            // SAFETY: the caller passes a live block of layout `old`, and the new size is not
+            // smaller.
             return unsafe { self.move_and_grow(block, (old, new), zeroed) };
         }
         // SAFETY: the caller passes a live block of layout `old`. Both layouts have this class, and
@@ -230,7 +233,8 @@ impl ThisFamily {
             }
             // SAFETY: the caller passes a live block, and the new size is the smaller one.
             _ => unsafe { self.relocate(block, (old, new), new.size()) }.or_else(|AllocError| {
-                // SAFETY: the contract of `shrink` holds, and the block did not move.
+                // SAFETY: the caller passes a live block of layout `old`, which did not move, and
+                // the new size is not larger.
                 unsafe { self.shrink_at_the_limit(block, (old, new)) }
             }),
         }

@@ -61,9 +61,9 @@ impl ThisFamily {
     pub fn allocate(self, layout: Layout) -> BlockResult {
         let heaps = self.cell.heaps();
         let slot = match small_class(layout) {
-            // SAFETY: the heaps are those of the family's cell, and the class is the layout's.
+            // SAFETY: the heaps come from the family's cell, and the class is the layout's.
             Some(class) => unsafe { allocate_in(heaps, self.family, layout, class) }?,
-            // SAFETY: the heaps are those of the family's cell.
+            // SAFETY: the heaps come from the family's cell.
             None => unsafe { medium::allocate(heaps, self.family, layout) }?,
         };
         Ok(block_of(slot, layout))
@@ -78,11 +78,11 @@ impl ThisFamily {
     pub fn allocate_zeroed(self, layout: Layout) -> BlockResult {
         let heaps = self.cell.heaps();
         let Some(class) = small_class(layout) else {
-            // SAFETY: the heaps are those of the family's cell.
+            // SAFETY: the heaps come from the family's cell.
             let block = unsafe { medium::allocate_zeroed(heaps, self.family, layout) }?;
             return Ok(block_of(block, layout));
         };
-        // SAFETY: the heaps are those of the family's cell, and the class is the layout's.
+        // SAFETY: the heaps come from the family's cell, and the class is the layout's.
         let slot = unsafe { allocate_in(heaps, self.family, layout, class) }?;
         // SAFETY: `allocate_in` returned a new block of at least `layout.size()` bytes.
         unsafe { slot.write_bytes(0, layout.size()) };
@@ -97,8 +97,8 @@ impl ThisFamily {
     pub unsafe fn deallocate(self, block: NonNull<u8>, layout: Layout) {
         let heaps = self.cell.heaps();
         let Some(class) = small_class(layout) else {
-            // SAFETY: the heaps are those of the family's cell. The caller passes a live block of
-            // this layout, which has no small class.
+            // SAFETY: the heaps come from the family's cell. The caller passes a live block of this
+            // layout, which has no small class.
             return unsafe { medium::deallocate(heaps, self.family, block, layout) };
         };
         // SAFETY: T2: the thread may use these heaps. An allocator's family has a heap for every

@@ -55,8 +55,8 @@ pub unsafe fn take_from_front(cell: ThisCell, class: usize, size: usize) -> Opti
 }
 
 /// Frees a slot if the calling thread owns its unit, and returns `true`. Returns `false`, and does
-/// not free the slot, if this free must take the path of remote frees, or if the slow path may have
-/// to look at the unit after this free.
+/// not free the slot, in two cases: this free must take the path of remote frees, or the slow path
+/// may have to look at the unit after this free.
 ///
 /// # Safety
 /// The cell belongs to a pooled allocator, and `block` is a live slot of that allocator in `unit`.
@@ -74,7 +74,7 @@ pub unsafe fn give_to_own_unit(cell: ThisCell, unit: NonNull<u8>, block: NonNull
     unsafe { heap::fast::give_known(owner.heap(), unit, block) }
 }
 
-/// Shrinks a block within its slot: poisons the bytes after its new size, except for those of a
+/// Shrinks a block within its slot: poisons the bytes after its new size, except for the bytes of a
 /// link. Returns a pointer to the block with access to its whole slot.
 ///
 /// # Safety

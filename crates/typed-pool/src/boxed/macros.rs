@@ -11,8 +11,8 @@
 /// | `pooled!(pub struct Names: String, chunk_len = 32);` | the same, with 32 slots for each request |
 ///
 /// Without `chunk_len`, a pool requests 64 slots first and doubles the number with each unit that
-/// it holds, up to a whole unit: 32 KiB for values of up to 512 bytes, up to 256 KiB for larger
-/// ones. With `chunk_len`, each request is for that number of slots, as with
+/// it holds, up to a whole unit. A whole unit has 32 KiB for values of up to 512 bytes, and up to
+/// 256 KiB for larger values. With `chunk_len`, each request is for that number of slots, as with
 /// [`Builder::chunk_len`](crate::Builder::chunk_len).
 ///
 /// A generic type cannot have a pool. A `Box<Generic<T>, PooledAllocator>` gets its memory from a

@@ -90,8 +90,8 @@ impl<T: Pooled> PooledBox<T> {
         Self::make(value)
     }
 
-    /// Allocates a slot, then stores the result of `init` in it. If `init` panics, the slot is
-    /// freed.
+    /// Allocates a slot, then stores the result of `init` in it. If `init` panics, this function
+    /// frees the slot.
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if the allocation fails.
@@ -141,10 +141,10 @@ impl<T: Pooled> PooledBox<T> {
     /// Sets the limit on the bytes that this type's pools hold, on all threads together.
     /// `usize::MAX`, the initial value, means no limit.
     ///
-    /// Before the limit refuses a request, the requesting thread frees its own empty units and
-    /// those of ended threads, and asks running threads to free theirs. A new limit does not free
-    /// memory that is already held. At a refusal, [`try_new`](Self::try_new) returns an error, and
-    /// [`new`](Self::new) aborts the process.
+    /// Before the limit refuses a request, the requesting thread frees its own empty units and the
+    /// empty units of ended threads, and asks running threads to free theirs. A new limit does not
+    /// free memory that is already held. At a refusal, [`try_new`](Self::try_new) returns an error,
+    /// and [`new`](Self::new) aborts the process.
     pub fn set_limit(bytes: usize) {
         T::__family().set_limit(bytes);
     }

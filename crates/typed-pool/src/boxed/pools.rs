@@ -31,7 +31,7 @@ pub unsafe trait BoxPool: Sized + 'static {
     /// layout, from the pool's account if the value is a large block.
     ///
     /// # Safety
-    /// The value is that of a box of this pool, and this function is called once for the box.
+    /// The value belongs to a box of this pool, and this function is called once for the box.
     #[doc(hidden)]
     unsafe fn __erase(layout: Layout);
 }
@@ -97,7 +97,7 @@ unsafe impl<T: Pooled> BoxPool for OfType<T> {
     }
 }
 
-// SAFETY: the thread-local and the family are those of `T`, which belong to one pool.
+// SAFETY: the thread-local and the family both belong to the pool of `T`.
 unsafe impl<T: Pooled> PoolOf<T> for OfType<T> {
     #[inline]
     fn __cell() -> ThisCell {
@@ -189,7 +189,7 @@ pub unsafe fn give_typed<T, P: PoolOf<T>>(slot: NonNull<u8>) {
 /// [`pooled!`](crate::pooled) call this function.
 ///
 /// # Safety
-/// The value is that of a box of this pool, and this function is called once for the box.
+/// The value belongs to a box of this pool, and this function is called once for the box.
 #[doc(hidden)]
 #[inline]
 pub unsafe fn erase_typed<T, P: PoolOf<T>>(layout: Layout) {

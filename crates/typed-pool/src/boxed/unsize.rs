@@ -36,7 +36,7 @@ impl<T: ?Sized, P: BoxPool> PooledBox<T, P> {
         let erased = PooledBox::erase(this);
         let unsized_value = unsize(erased.value.as_ptr());
         mem::forget(erased);
-        // SAFETY: the address is that of the value, which is not null.
+        // SAFETY: `unsize` keeps the address of the value, which is not null.
         let value = unsafe { NonNull::new_unchecked(unsized_value) };
         // SAFETY: the box owned the value, and the same size and alignment lead from its slot to
         // its pool.

@@ -9,7 +9,7 @@
 //!
 //! The free slots of an abandoned unit are bits in its groups; none of these slots is linked. The
 //! unit waits in the queue until its last live slot is freed, or until the next holder of the
-//! record *adopts* it: that thread stops the countdowns and books the frees that they counted.
+//! record *adopts* it. That holder stops the countdowns and books the frees that they counted.
 
 use super::{PoolEnv, UnitHeap, supply};
 use crate::slot_group::SlotGroupPtr;

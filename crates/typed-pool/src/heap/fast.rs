@@ -97,7 +97,7 @@ pub(crate) unsafe fn give<E: AllocEnv>(
     // SAFETY: H1: this thread owns the unit, because `frees_to` is true. H3: the block is on no
     // list. H10: a free to a shown front has returned above. So if the unit is the front, the front
     // is hidden, and `local` is the list of the heap. For any other unit, `local` is the list of
-    // the unit, or that of the heap if it has room for a guest.
+    // the unit, or the list of the heap if the heap has room for a guest.
     unsafe { push_and_count(env, unit, local, freed) };
 }
 
@@ -106,8 +106,9 @@ pub(crate) unsafe fn give<E: AllocEnv>(
 ///
 /// # Safety
 /// The calling thread owns the heap of `env`, and `unit` is a unit of that heap. `local` is the
-/// list of the heap if the unit is the front. Otherwise, it is that of the unit, or that of a heap
-/// with room for a guest. The contract of [`LocalFrees::push`] holds for `freed`.
+/// list of the heap if the unit is the front. Otherwise, it is the list of the unit, or the list of
+/// the heap if the heap has room for a guest. The contract of [`LocalFrees::push`] holds for
+/// `freed`.
 #[inline]
 pub(super) unsafe fn push_and_count<E: AllocEnv>(env: E, unit: UnitPtr, local: &LocalFrees, freed: Freed) {
     check(env.heap(), Some(unit), freed.block);
@@ -130,8 +131,8 @@ pub(super) unsafe fn push_and_count<E: AllocEnv>(env: E, unit: UnitPtr, local: &
 ///
 /// Here, the address of the unit comes from several loads, so a mispredicted branch would cost at
 /// least the latency of these loads. This function therefore always selects between the words of
-/// the heap and those of the unit. In [`give`], the address comes from a mask, so a branch that the
-/// processor predicts correctly is faster (`shown_front`).
+/// the heap and the words of the unit. In [`give`], the address comes from a mask, so a branch that
+/// the processor predicts correctly is faster (`shown_front`).
 ///
 /// # Safety
 /// The calling thread owns `heap`, and `unit` belongs to `heap`. `block` is a live slot of `unit`

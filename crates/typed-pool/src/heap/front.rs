@@ -1,15 +1,16 @@
-//! The front of a heap: how a unit becomes the front, and how its slots are counted afterwards.
+//! The front of a heap: how a unit becomes the front, and how the heap counts its slots afterwards.
 //!
 //! Neither allocations from the front nor frees to it update a count of live slots. (A heap that
 //! selects counts the frees to its list, but only for `selection` and for the credits of guests.)
 //! The heap counts the unit's live slots when the unit stops being the front. If the unit became
-//! full, all of its slots are live. If the heap replaces it before that, the heap counts the free
-//! list. From then on, each free decrements `until`.
+//! full, all of its slots are live. If the heap replaces the unit before the unit is full, the heap
+//! counts the free list. From then on, each free decrements `until`.
 //!
 //! At the end of a scope, the front may be *set aside*: its free slots move from the heap to the
 //! unit without being counted, and the unit stays the front. The first slow path of the next scope
 //! returns the slots to the heap, and counts the unit for that scope if the unit has a free slot.
-//! Until then, only slots that were freed to the front after it was set aside serve allocations.
+//! Until that slow path, only slots that were freed to the front after it was set aside serve
+//! allocations.
 
 use core::ptr;
 
@@ -17,8 +18,8 @@ use super::{FrontScope, LeftUnits, PoolEnv, UnitHeap};
 use crate::local_frees::{linked, write_link};
 use crate::unit::{UnitPtr, UnitState};
 
-/// The divisor for full units: a full unit is queued when 1/`SHARE` of its slots are free, so a
-/// front usually serves at least that share of its slots before the heap needs another front.
+/// The divisor for full units: a heap queues a full unit when 1/`SHARE` of its slots are free. A
+/// front thus usually serves at least that share of its slots before the heap needs another front.
 const SHARE: usize = 8;
 
 /// The number of units that makes a heap large. A large heap reuses the free slots of full units
@@ -190,8 +191,8 @@ impl UnitHeap {
     /// Queues every full unit that has a free slot.
     ///
     /// Each visit takes a unit off the list of full units, and only units that become full join
-    /// this list, so scrapes visit at most as many units as became full. If a visited unit has no
-    /// free slot, the next free of one of its slots queues the unit.
+    /// this list. Scrapes therefore visit at most as many units as became full. If a visited unit
+    /// has no free slot, the next free of one of its slots queues the unit.
     #[inline]
     pub(super) fn scrape(&self) {
         while let Some(unit) = self.pop_full() {

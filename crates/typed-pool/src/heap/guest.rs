@@ -57,7 +57,7 @@ const LARGEST_UNIT: usize = 64 << 10;
 /// The divisor that defines sparse units: less than 1/`SPARSE` of their slots are live.
 const SPARSE: usize = 4;
 
-/// The value of `behind` of a heap that hosts and has no slot there.
+/// The value of `behind` if the heap hosts and the list `behind` is empty.
 const NOTHING: *mut u8 = ptr::without_provenance_mut(1);
 
 impl UnitHeap {
@@ -117,7 +117,7 @@ impl UnitHeap {
 
     /// Leaves `first`, the first linked free slot of the front, to allocations, and withholds the
     /// other free slots of the front. Slots after `first` move to `behind`, and `end` withholds
-    /// those that were never used. If `first` is null, leaves one slot that was never used, if
+    /// slots that were never used. If `first` is null, leaves one slot that was never used, if
     /// there is one.
     fn leave_one(&self, first: *mut u8) {
         let (mut second, mut end) = (ptr::null_mut(), self.cursor.get());

@@ -9,8 +9,8 @@ const MISS: u16 = 16;
 const MOST: u16 = 3 * MISS;
 /// The number of credits that makes a miss a success, after which the next pause is short again.
 const SUCCESS: u16 = 4 * MISS;
-/// The number of credits that makes an inspection due in an open heap: the heap then inspects the
-/// unit of the next slot that is freed and is not in the front. A miss also makes an inspection due
+/// The number of credits that makes an inspection due in an open heap. The heap inspects the unit
+/// of the next slot that the owner frees outside the front. A miss also makes an inspection due
 /// when `taken` × [`SUCCESS`] reaches this number. Under Miri the number is smaller, so that the
 /// tests reach an inspection.
 const INSPECTION: u16 = if cfg!(miri) { 2 * SUCCESS } else { 4096 };

@@ -1,7 +1,7 @@
 //! Frees to an open heap, and allocations from a heap that hosts.
 //!
 //! If the heap of a `TypedPool` is open, `AllocEnv::give_back` calls [`UnitHeap::host_or_give`] for
-//! each free except those to the front. The slow paths of allocations first call
+//! each free that is not to the front. The slow paths of allocations first call
 //! [`UnitHeap::take_withheld`].
 
 use core::ptr::NonNull;

@@ -40,8 +40,8 @@ pub(super) fn inspect<E: PoolEnv>(env: E, unit: UnitPtr) {
 }
 
 /// Does the regular work of an allocation's slow path: the work for other threads, and the search
-/// for empty units that the load does not need. Each inspection calls this function, because a
-/// thread that only replaces blocks never takes that slow path.
+/// for empty units that the load does not need. Every caller of [`inspect`] also calls this
+/// function, because a thread that only replaces blocks never takes that slow path.
 pub(super) fn visit<E: AllocEnv>(env: E) {
     if !weakened!("guests_replace_the_slow_path") {
         env.visit();

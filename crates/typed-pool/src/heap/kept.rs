@@ -1,4 +1,4 @@
-//! Decides how many empty units a heap keeps, and finds those that it no longer needs.
+//! Decides how many empty units a heap keeps, and finds the empty units that it no longer needs.
 //!
 //! Each time a heap frees a unit and later requests one, it keeps one more empty unit from then on.
 //! When the load falls, the heap must keep fewer again. Over a number of new fronts, the heap notes
@@ -86,8 +86,8 @@ impl KeptUnits {
         }
     }
 
-    /// Resets all counts except those of the current look, and notes that no units rest. From now
-    /// on, the heap keeps `always` empty units.
+    /// Resets all counts except the counts of the current look, and notes that no units rest. From
+    /// now on, the heap keeps `always` empty units.
     #[inline]
     pub(super) fn forget_all(&self, always: usize) {
         self.always.set(always);

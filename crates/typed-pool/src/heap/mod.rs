@@ -105,7 +105,7 @@ pub(crate) const CHUNK_UNITS: usize = 64;
 pub(crate) const FIRST_LEN: usize = 64;
 
 /// A heap: the units of one owner, and the free slots from which it allocates. Dropping a heap does
-/// not free its units: those that the owner has not freed by then are leaked.
+/// not free its units. Units that the owner has not freed before the drop are leaked.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct UnitHeap {
@@ -144,8 +144,8 @@ pub(crate) struct UnitHeap {
     /// The number of full units that scrapes have visited.
     #[cfg(test)]
     pub(crate) scraped: Cell<usize>,
-    /// The witness of the words above: a model fails if an owner's writes are not ordered after
-    /// those of the previous owner.
+    /// The witness of the words above: a model fails if an owner's writes are not ordered after the
+    /// writes of the previous owner.
     owned: Witness,
 }
 
@@ -305,8 +305,9 @@ pub(crate) unsafe trait PoolEnv: Copy {
     /// keeps that count.
     #[inline]
     fn sub_live(&self, _slots: usize) {}
-    /// Returns whether the fast path of a free may push a slot of `unit`: the unit belongs to this
-    /// heap and is neither abandoned nor counted, and the heap is not open to guests.
+    /// Returns whether the fast path of a free may push a slot of `unit`. It may if the unit
+    /// belongs to this heap and is neither abandoned nor counted, and the heap is not open to
+    /// guests.
     fn frees_to(&self, unit: UnitPtr) -> bool;
     /// Whether frees may select their list without a branch ([`selection`]). The frees of a
     /// `TypedPool` always branch, because only a free to a unit other than the front changes the
@@ -357,7 +358,7 @@ pub(crate) trait AllocEnv: PoolEnv {
     fn trim_all(self) {}
     /// Does the work for other threads that is part of a slow path.
     fn visit(self) {}
-    /// Frees empty units, also those of other heaps, before a request is refused.
+    /// Frees empty units, also units of other heaps, before the caller refuses a request.
     fn last_resort(self);
     /// Frees a slot that the fast path must not push ([`PoolEnv::frees_to`]).
     ///

@@ -8,8 +8,8 @@
 //! All heaps of a record branch, or all select, because the first comparison of a free would be
 //! unpredictable in a mixture. A record starts a *trial* of selecting after a number of events. An
 //! *event* is a local free that lowers the `until` of a unit to zero, or an inspection. While the
-//! record selects, each of its heaps counts the frees that push to the heap's own list: those of
-//! slots in the front, and those that add a guest. After [`LISTED_FREES`] such frees, the heap
+//! record selects, each of its heaps counts the frees that push to the heap's own list: frees of
+//! slots in the front, and frees that add a guest. After [`LISTED_FREES`] such frees, the heap
 //! inspects the unit of the slot that was freed last. An event describes the frees before it by
 //! [`RecentFrees`]. If the frees before most events were predictable, the record branches again,
 //! and waits longer for its next trial.
@@ -36,7 +36,7 @@ const LOSS: usize = 2;
 /// unit may reach zero after 8.
 const INSPECTION_WEIGHT: usize = 8;
 
-/// Unit tests and Miri make few frees, so the numbers are small there.
+/// Unit tests and Miri make few frees, so their builds use small numbers.
 const SHORT: bool = cfg!(any(test, miri));
 
 /// The recent frees of a heap, as an event describes them. They are the frees since the last event
@@ -71,7 +71,7 @@ pub(crate) struct Selection {
 }
 
 // SAFETY: only the holder of the record uses the cells. There is one holder at a time (L1), and the
-// lease orders its accesses after those of the previous holder (L2).
+// lease orders its accesses after the accesses of the previous holder (L2).
 unsafe impl Sync for Selection {}
 
 impl Selection {

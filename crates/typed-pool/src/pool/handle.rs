@@ -134,7 +134,7 @@ impl<T, A: Allocator> TypedPool<T, A> {
     }
 
     /// Allocates a slot, then stores the result of `init` in it and returns its handle. If `init`
-    /// panics, the slot is freed.
+    /// panics, this function frees the slot.
     ///
     /// # Aborts
     /// Calls `handle_alloc_error` if the allocation fails. Without the feature `alloc`, this method

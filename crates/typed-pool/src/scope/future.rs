@@ -77,7 +77,7 @@ impl<F: Future> Future for InScope<F> {
 impl<F> Drop for InScope<F> {
     fn drop(&mut self) {
         if self.future.is_some() {
-            // If there is no memory for the scope's heaps, the inner future is dropped outside of
+            // If there is no memory for the scope's heaps, this drops the inner future outside of
             // the scope, because a destructor must not end the process.
             let _entered = self.scope.heaps.try_enter();
             self.future = None;

@@ -61,8 +61,8 @@ use crate::threads::ScopeRef;
 /// * Each thread in a scope holds one of the scope's *records*. Each record has separate heaps. A
 ///   thread that enters the scope leases a record, by one compare-exchange. A thread that leaves
 ///   releases its record, by a store and a fence. With `PooledAllocator` as the global allocator,
-///   entering and leaving together take about 8 ns on an AMD EPYC, and a poll takes about 8 ns
-///   longer in a scope (`cargo xtask bench --scopes`).
+///   entering and leaving together take about 8 ns on an AMD EPYC. A poll takes about 8 ns longer
+///   in a scope (`cargo xtask bench --scopes`).
 /// * A thread that is in a scope, and in no inner scope, may enter the scope again. It then leases
 ///   another record only if the scope's first record is free, which is rare.
 /// * Freeing a scope's block outside of the scope is a remote free, and so is freeing an outside
@@ -76,11 +76,11 @@ use crate::threads::ScopeRef;
 ///   each further scope that does not count leaves up to 2 MiB of empty units for the next scope of
 ///   the thread. One in 16 scopes frees the units that earlier scopes left and that it did not use
 ///   itself. When a thread trims or ends, it frees the units that its scopes left, and
-///   `PooledAllocator.trim_all()` frees those of all threads. A thread that is in a scope during
-///   that call frees the scope's empty units when it leaves, at the latest.
+///   `PooledAllocator.trim_all()` frees these units of all threads. A thread that is in a scope
+///   during that call frees the scope's empty units when it leaves, at the latest.
 /// * After these 256 scopes, dropping a scope takes less work than [`finish`](Self::finish).
 ///   `finish` counts the free slots of one unit of every size class in use. A dropped scope does
-///   not count these slots. It leaves these units to the next scope, even those with escaped
+///   not count these slots. It leaves these units to the next scope, even units with escaped
 ///   blocks, but never more than 2 MiB of units in total.
 /// * A scope is a burst if its peak exceeds both 8 MiB and four times the average peak of the
 ///   scopes on its heaps. When a burst ends, its freed pages go to the operating system. The freed
@@ -99,15 +99,16 @@ use crate::threads::ScopeRef;
 ///   `pooled_allocator!` allocators do not. Values in a `TypedPool` do not either, but the pool's
 ///   units do if its backing allocator is `PooledAllocator`, for example as the global allocator.
 /// * Several threads may run in a scope at the same time. Each thread has its own heaps, but the
-///   figures and the limit of the scope are those of all threads together.
+///   figures and the limit of the scope cover all threads together.
 /// * Scopes nest. A block counts only for the innermost scope.
 /// * A block counts for the scope in which it is allocated. If a map that all requests share grows
 ///   during a request, its new table counts for that request.
-/// * The bytes held are those of whole units. A scope with one block in each of ten size classes
-///   above 1 KiB may already hold more than 1 MiB. A limit should be several times that amount.
+/// * The bytes held are the bytes of whole units. A scope with one block in each of ten size
+///   classes above 1 KiB may already hold more than 1 MiB. A limit should be several times that
+///   amount.
 /// * Before an allocation exceeds the scope's limit, the thread frees its own empty units of the
-///   scope, but not those of other threads in the scope. All threads of the scope together do so at
-///   most 64 times.
+///   scope, but not the empty units of other threads in the scope. All threads of the scope
+///   together do so at most 64 times.
 /// * If a block without a size class (more than 32 KiB, or aligned to more than 4 KiB) grows, it
 ///   counts from then on for the scope in which it grows. A scope that grows another scope's buffer
 ///   may therefore exceed its limit by the size of that buffer.
@@ -142,7 +143,7 @@ pub struct ScopeHandle {
 
 impl Scope {
     /// Runs a closure in this scope, and returns its result. The closure's allocations on this
-    /// thread belong to this scope, except those in inner scopes.
+    /// thread belong to this scope, except allocations in inner scopes.
     ///
     /// If the closure panics, the thread leaves the scope, and the scope stays usable. Other
     /// threads may be in the scope at the same time.
@@ -174,7 +175,7 @@ impl Scope {
         self.handle.is_over_limit()
     }
 
-    /// Returns the statistics of this scope's heaps: their units and live slots, including those
+    /// Returns the statistics of this scope's heaps: their units and live slots, including slots
     /// that earlier scopes left in these heaps, and the large blocks that count for this scope. The
     /// result is exact while no thread is in the scope. The call walks all units of the scope.
     ///

@@ -8,12 +8,12 @@ use crate::threads::{Counts, Ledger};
 
 /// The bytes that a scope holds, or held at its end if it has ended.
 ///
-/// The bytes are those of the scope's own units and large blocks, no matter which thread frees a
-/// block, or in which scope.
+/// The scope's own units and large blocks count, no matter which thread frees a block, or in which
+/// scope.
 ///
-/// Units count as a whole. The first block of a size class usually adds a unit: a new one,
-/// typically of up to 64 slots, or an empty one of up to 256 KiB that an earlier scope left. A unit
-/// with blocks of an earlier scope does not count, and freeing that unit does not change any
+/// Units count as a whole. The first block of a size class usually adds a unit. This is a new unit,
+/// typically of up to 64 slots, or an empty unit of up to 256 KiB that an earlier scope left. A
+/// unit with blocks of an earlier scope does not count, and freeing that unit does not change any
 /// figure.
 ///
 /// Each class may have one exception. The unit that a dropped scope allocated from last counts for

@@ -10,9 +10,9 @@ use ephemera_prim::word::OwnerUsize;
 
 use crate::stats::Stats;
 
-/// The number and the bytes of the large blocks that the holders of one record allocated, minus
-/// those that they freed. A difference wraps if the holders freed more than they allocated. The sum
-/// of all tallies and the family's account gives the number of live blocks and their bytes.
+/// The number and the bytes of the large blocks that the holders of one record allocated, minus the
+/// large blocks that they freed. A difference wraps if the holders freed more than they allocated.
+/// The sum of all tallies and the family's account gives the number of live blocks and their bytes.
 #[derive(Debug)]
 pub(super) struct LargeTally {
     blocks: OwnerUsize,

@@ -5,9 +5,9 @@
 //! one read-modify-write.
 //!
 //! Until the thread publishes its bundle, the slots in the bundle count as live in their unit, so
-//! whatever the owner does, the unit is not freed. To the owner, it is as if the program freed the
-//! slots a little later. In this example, a thread frees three slots of group A, then two of group
-//! B. Each column shows the state after one free:
+//! the owner cannot free the unit. To the owner, it is as if the program freed the slots a little
+//! later. In this example, a thread frees three slots of group A, then two of group B. Each column
+//! shows the state after one free:
 //!
 //! ```text
 //!   free of       A1      A2      A3       B1        B2
@@ -21,8 +21,8 @@
 //! read-modify-write each, as without bundles. A thread publishes its bundle with its first remote
 //! free to another group, in its slow path, when it trims, and when it ends.
 //!
-//! Bundles have their own records, because the holder of a record with heaps must drain the inboxes
-//! of these heaps, and a thread that only frees never takes the slow path that does so.
+//! Bundles have their own records. The holder of a record with heaps must drain the inboxes of
+//! these heaps in its slow path, and a thread that only frees never takes that slow path.
 
 use core::ptr::{self, NonNull};
 
@@ -68,8 +68,8 @@ impl Bundle {
     }
 
     /// Adds a slot that the caller is freeing, if the bundle is open for the slot's group. Returns
-    /// whether the slot was added; if not, the caller must free it in another way. The bundle must
-    /// be that of the calling thread.
+    /// whether the slot was added. If it was not, the caller must free it in another way. The
+    /// bundle must be that of the calling thread.
     #[inline]
     pub(super) fn add(&self, group: NonNull<SlotGroup>, bit: u64) -> bool {
         if !ptr::eq(self.group.get(), group.as_ptr()) {

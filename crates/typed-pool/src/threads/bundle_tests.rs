@@ -26,7 +26,7 @@ fn values() -> Vec<Value> {
     (0..count).map(|number| Box::new_in([number; 4], BundlePool)).collect()
 }
 
-/// Drops values, beginning with those of the owner's front.
+/// Drops values, beginning with the values in the owner's front.
 fn drop_front_first<V>(mut values: Vec<V>) {
     drop(values.split_off(values.len() / 2));
     drop(values);

@@ -11,7 +11,7 @@ use super::state::{FamilyCell, PoolRecord, ThisCell, ThreadHeap};
 use super::table::Heaps;
 use crate::class::CLASSES;
 
-/// The heaps of threads that own nothing. Their number is that of the largest family. They have no
+/// The heaps of threads that own nothing. There are as many as the largest family has. They have no
 /// front and are never written.
 static NO_HEAPS: [ThreadHeap; CLASSES] = [const { ThreadHeap::nowhere() }; CLASSES];
 

@@ -18,8 +18,8 @@ use super::table::Heaps;
 pub(super) struct Charge(Option<Note>);
 
 impl Charge {
-    /// Returns the charge of blocks that a thread with this table allocates: none, unless the table
-    /// is that of a scope.
+    /// Returns the charge of blocks that a thread with this table allocates. They have no charge
+    /// unless the table belongs to a scope.
     pub(super) fn of_table(heaps: Option<Heaps<'static>>) -> Self {
         let ledger = heaps.and_then(|heaps| heaps.first().ledger());
         Self(ledger.map(|ledger| Note { whose: NonNull::from(ledger).cast(), number: ledger.birth() }))

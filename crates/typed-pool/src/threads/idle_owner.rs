@@ -1,4 +1,4 @@
-//! Purges those units of an idle owner that have no live slot after remote frees.
+//! Purges the units of an idle owner that have no live slot after remote frees.
 //!
 //! Groups with remotely freed slots wait in the heap's inbox. `ephemera_prim::idle` decides which
 //! thread *looks* at them, and when. The looking thread borrows the groups from the inbox, purges

@@ -56,8 +56,8 @@ pub(super) fn note_push(heap: &ThreadHeap) {
     unsafe { QUEUE.note_push(&ThreadHeaps, heap, heap.group_bytes) };
 }
 
-/// Looks at a few heaps of the queue, and purges units of those whose owners are idle. Does nothing
-/// while another thread looks, or if it is too early for the next look.
+/// Looks at a few heaps of the queue, and purges units of the heaps whose owners are idle. Does
+/// nothing while another thread looks, or if it is too early for the next look.
 #[inline]
 pub(super) fn look() {
     QUEUE.look(&ThreadHeaps);

@@ -44,10 +44,10 @@ pub(crate) fn allocate_beyond(family: &'static Family, layout: Layout) -> Result
     Ok(block)
 }
 
-/// Allocates a block that no unit serves. If that fails, frees empty units and tries again.
-/// On a thread with a table, each call counts as a slow-path visit, because a thread that allocates
-/// only large blocks would otherwise never book the remote frees of its small ones. On a thread
-/// without a table, first tries to make one, unless the size is zero.
+/// Allocates a block that no unit serves. If that fails, frees empty units and tries again. On a
+/// thread with a table, each call counts as a slow-path visit. Otherwise, a thread that allocates
+/// only large blocks would never book the remote frees of its small blocks. On a thread without a
+/// table, first tries to make one, unless the size is zero.
 #[cold]
 #[inline(never)]
 pub(crate) fn allocate_large(

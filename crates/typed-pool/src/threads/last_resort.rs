@@ -13,10 +13,10 @@ use super::this_thread;
 /// records that no thread holds, and asks running threads to free theirs. Until its next slow path,
 /// a running thread may keep the memory that this thread needs.
 ///
-/// Under a limit, a thread repeats a search outside its own tables only after one of three events:
-/// a heap of the family kept another empty unit, a thread left a scope whose heaps have a front, or
-/// the limit changed. Without these events, a search cannot succeed, because all other freed memory
-/// is released to the account, where the next request finds it.
+/// Under a limit, only three events make a thread repeat a search outside its own tables: a heap of
+/// the family kept another empty unit, a thread left a scope whose heaps have a front, or the limit
+/// changed. Without these events, a search cannot succeed, because all other freed memory is
+/// released to the account, where the next request finds it.
 ///
 /// # Safety
 /// The calling thread holds the table's record.

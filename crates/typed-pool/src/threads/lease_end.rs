@@ -16,8 +16,8 @@ use crate::heap::supply::LeftUnits;
 // release sequences.
 ordering!(unmark_order = Acquire, Relaxed if "mail_unmark_relaxed");
 
-/// Releases a lease, then drains the inboxes if they have mail, because a thread that pushed while
-/// the record was held left the drain to the holder. Also frees the empty units that holders left
+/// Releases a lease, then drains the inboxes if they have mail. A thread that pushed while the
+/// record was held left the drain to the holder. Also frees the empty units that holders left
 /// ([`trim_leftovers`]).
 #[inline]
 pub(super) fn release(lease: Lease<'_, PoolRecord>) {
@@ -44,9 +44,9 @@ pub(super) fn leave_scope(lease: Lease<'_, PoolRecord>) {
 }
 
 /// Counts one event in the account if this thread leaves a front in any heap of a table. The front
-/// may be empty, so a thread whose request was refused must search again. If the end of the scope
-/// later sets a front aside, it need not count another event: a search since this event has already
-/// given up the front, so there is none to set aside.
+/// may be empty, so a thread whose request was refused must search again. The end of the scope need
+/// not count another event when it sets a front aside. If a thread has searched since this event,
+/// the search gave up the front, and there is none to set aside.
 #[cold]
 #[inline(never)]
 fn note_fronts(heaps: Heaps<'_>) {

@@ -1,8 +1,8 @@
 //! `Ledger`: the bytes that a scope holds, its limit, and its counts.
 //!
 //! All records of a scope share one ledger. Unless the scope counts, only slow paths change the
-//! ledger: those that request or free units, and those of large blocks. In a counting scope, each
-//! allocation and each free also changes it.
+//! ledger: slow paths that request or free units, and the paths of large blocks. In a counting
+//! scope, each allocation and each free also changes it.
 //!
 //! When a scope ends, its heaps and their ledger serve later scopes, so the scopes of one ledger
 //! are numbered. Each unit and each large block has a *birth*: the number of the scope that it
@@ -185,7 +185,7 @@ impl Ledger {
         !self.is_over() && self.trims.fetch_add(1, Ordering::Relaxed) < trims
     }
 
-    /// Subtracts the bytes of a unit or block, unless this birth is that of an earlier scope. Any
+    /// Subtracts the bytes of a unit or block, unless this birth belongs to an earlier scope. Any
     /// thread may call this.
     pub(crate) fn sub(&self, bytes: usize, birth: u64) {
         if self.is_current(birth) {

@@ -17,7 +17,8 @@ use crate::unit::{self, UnitPtr};
 /// The calling thread as the owner of one heap.
 ///
 /// # Invariant
-/// The thread holds the heap's record, or the heap is one of those for threads that own nothing.
+/// The thread holds the heap's record, or the heap belongs to the static heaps for threads that own
+/// nothing.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HeapOwner<'w> {
     pub(super) heap: &'w ThreadHeap,
@@ -79,7 +80,7 @@ impl<'w> Heaps<'w> {
         if !is_heap && !weakened!("known_units_are_own") {
             return None;
         }
-        // SAFETY: T1: the address is that of a heap of this table, which is never freed.
+        // SAFETY: T1: `heap` is the address of a heap of this table, and the table is never freed.
         let heap = unsafe { &*heap };
         // SAFETY: the caller holds the record of this table, or the heap is one for threads that
         // own nothing.

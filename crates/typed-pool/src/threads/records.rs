@@ -1,4 +1,4 @@
-//! All records that may have tables: those of threads, and those of scopes.
+//! All records that may have tables: the records of threads, and the records of scopes.
 
 #[cfg(not(ephemera_loom))]
 use ephemera_prim::record::FIRST;
@@ -24,7 +24,7 @@ impl Family {
         }
     }
 
-    /// Returns the records that may have tables of this family: those of threads and of scopes.
+    /// Returns the records of threads and of scopes that may have tables of this family.
     pub(super) fn records(&self) -> impl Iterator<Item = &Record<PoolRecord>> {
         #[cfg(not(ephemera_loom))]
         let scopes = records_of(self).map(|record| record as &Record<_>);

@@ -27,7 +27,7 @@ const UNIT: usize = if cfg!(miri) { 256 << 10 } else { 32 << 10 };
 const RESTING: usize = (2 << 20) / UNIT;
 /// The maximum number of units of a heap that does not grow and has at most `BATCH` live values.
 const FEW: usize = if cfg!(miri) { 4 } else { 12 };
-/// The number of values in one hand-over: about those of two units.
+/// The number of values in one hand-over: about as many as two units hold.
 const BATCH: usize = if cfg!(miri) { 14 } else { 1_000 };
 /// A number of hand-overs after which the heap does not grow any more.
 const MANY: usize = if cfg!(miri) { 48 } else { 1_000 };

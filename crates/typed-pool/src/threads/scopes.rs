@@ -68,7 +68,8 @@ const PLACES: usize = 64;
 static PLACE: [CachePadded<UnusedPlace<ScopeHeaps>>; PLACES] =
     [const { CachePadded::new(UnusedPlace::new()) }; PLACES];
 
-/// The unused heaps that are in no place: those of ordinary scopes, and those of counting scopes.
+/// The unused heaps that are in no place: the heaps of ordinary scopes, and the heaps of counting
+/// scopes.
 pub(super) static UNUSED: [UnusedList<ScopeHeaps>; 2] = [UnusedList::new(), UnusedList::new()];
 
 /// The number of scopes that must end on the same heaps before these heaps keep units for the next
@@ -88,8 +89,8 @@ const KEPT_BYTES: usize = 2 << 20;
 /// little compared with the table of a new record.
 const WAITS: usize = if cfg!(miri) { 2 } else { 50 };
 
-/// Returns the records of all scopes if `family` is that of `PooledAllocator`. Returns no records
-/// for any other family, because scopes have no heaps of it.
+/// Returns the records of all scopes if `family` is the family of `PooledAllocator`. Returns no
+/// records for any other family, because scopes have no heaps of it.
 pub(super) fn records_of(family: &Family) -> impl Iterator<Item = &'static Record<PoolRecord>> + use<> {
     let first = if ptr::eq(family, pooled_family()) { follow(&ALL) } else { None };
     iter::successors(first, |heaps| follow(&heaps.next)).flat_map(ScopeHeaps::records)
@@ -212,9 +213,9 @@ impl ScopeHeaps {
     /// Ends the scope: frees its empty units, calls `read` with the ledger, and puts the heaps into
     /// the pool. After a burst, also purges freed pages of the cache. Returns the result of `read`.
     ///
-    /// The heaps keep up to `KEPT_BYTES` of units for the next scope if many scopes have ended on
-    /// them, the scope does not count, and the thread has a record and an empty place. `aside` says
-    /// whether these heaps also set their fronts aside.
+    /// The heaps keep up to `KEPT_BYTES` of units for the next scope under three conditions: many
+    /// scopes have ended on them, the scope does not count, and the thread has a record and an
+    /// empty place. `aside` says whether these heaps also set their fronts aside.
     pub(super) fn end<R>(&'static self, aside: bool, read: impl FnOnce(&Ledger) -> R) -> R {
         let counting = self.ledger.is_counting();
         // The exit hook of a thread frees the units that the heaps in its place keep. A thread

@@ -39,8 +39,8 @@ unsafe fn pages_outside_scopes(heaps: Heaps<'static>) -> Option<CachedPages> {
 }
 
 /// Grows a large block in its span, if the span has room, the limit allows the growth, the thread
-/// is in no scope, and the block counts for none. Returns whether the block grew; if not, the block
-/// is unchanged.
+/// is in no scope, and the block counts for none. Returns whether the block grew. If it did not,
+/// the block is unchanged.
 ///
 /// # Safety
 /// `block` is a live block of layout `old`, from the process's pages and on the family's account.
@@ -166,8 +166,9 @@ pub(crate) unsafe fn grow_block(
     layouts: (Layout, Layout),
     zeroed: bool,
 ) -> Result<NonNull<u8>, AllocError> {
-    // SAFETY: the contract of `grow_large` holds, so neither size is zero. The caller passes the
-    // heaps that this thread's cell names.
+    // SAFETY: the caller passes a live block of the old layout, which came from pages and is on the
+    // family's account. Neither size is zero, and the new size is not smaller. The caller passes
+    // the heaps that this thread's cell names.
     if !zeroed && unsafe { grow_in_span(heaps, family, block, layouts) } {
         return Ok(block);
     }

@@ -153,8 +153,8 @@ pub(crate) struct ThreadHeap {
 }
 
 // SAFETY: only the owner uses the cells (H1). There is one owner at a time, and the record's lease
-// orders its accesses after those of the previous owner (L2). Other threads only use atomics and
-// fields that never change.
+// orders its accesses after the accesses of the previous owner (L2). Other threads only use atomics
+// and fields that never change.
 unsafe impl Sync for ThreadHeap {}
 
 impl ThreadHeap {
@@ -258,18 +258,18 @@ unsafe impl Send for Family {}
 ///
 /// # Invariant
 /// **T2** `table` is null, or points to the family's table on a record that the thread holds: its
-/// own, or that of the scope that it entered last. If that scope counts, bit 0 of `table` is set.
-/// `heaps` equals `table`, except if `table` is null or has the bit: then `heaps` points to the
-/// heaps of threads that own nothing. In a counting scope, each allocation and each free therefore
-/// takes a path that counts.
+/// own record, or the record of the scope that it entered last. If that scope counts, bit 0 of
+/// `table` is set. `heaps` equals `table`, except if `table` is null or has the bit: then `heaps`
+/// points to the heaps of threads that own nothing. In a counting scope, each allocation and each
+/// free therefore takes a path that counts.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct FamilyCell {
     pub(super) heaps: Cell<*const ThreadHeap>,
     pub(super) table: Cell<*const ThreadHeap>,
     /// A scope's record that the thread leased earlier, or null. If the thread enters that scope
-    /// again while the first record is held, it tries to lease this record, because the thread's
-    /// own blocks are in the units of this record.
+    /// again while the first record is held, it tries to lease this record. The thread's own blocks
+    /// are in the units of this record.
     pub(super) last: Cell<*const Record<PoolRecord>>,
 }
 

@@ -23,7 +23,7 @@ impl Tenant for PoolRecord {
 
     ephemera_prim::tenant_statics!(PoolRecord, registry: &REGISTRY, nowhere: PoolRecord::new(), near: ());
 
-    /// Starts with frees that branch: those of the last holder say nothing about this thread.
+    /// Starts with frees that branch: the frees of the last holder say nothing about this thread.
     fn enter(&self) {
         if !weakened!("records_keep_their_decision") && self.selection.reset() {
             // SAFETY: L1: the new holder of the record calls this function.
@@ -50,9 +50,10 @@ impl Tenant for PoolRecord {
 }
 
 impl Family {
-    /// Frees this thread's empty units of the family, and those of the scopes that the thread is
-    /// in. Also publishes the thread's bundle, and moves the thread's own spans to the cache of the
-    /// process. For `PooledAllocator`, also frees the units that the thread's ended scopes left.
+    /// Frees this thread's empty units of the family, and the empty units of the scopes that the
+    /// thread is in. Also publishes the thread's bundle, and moves the thread's own spans to the
+    /// cache of the process. For `PooledAllocator`, also frees the units that the thread's ended
+    /// scopes left.
     pub fn trim(&'static self) {
         publish_own();
         if let Some(heaps) = (self.cell)().table() {

@@ -34,7 +34,8 @@ fn scopes(family: &Family) -> impl Iterator<Item = &'static Record<PoolRecord>> 
     core::iter::successors(innermost, |record| record.data().outer())
 }
 
-/// Returns whether this thread holds a record: as its own, or as that of a scope that it is in.
+/// Returns whether this thread holds the record `of`: as its own, or because it is in the record's
+/// scope.
 pub(super) fn holds(family: &Family, of: &Record<PoolRecord>) -> bool {
     let outer = if weakened!("statistics_ignore_outer_scopes") { 1 } else { usize::MAX };
     record().into_iter().chain(scopes(family).take(outer)).any(|record| ptr::eq(record, of))
@@ -47,7 +48,7 @@ pub(super) fn trim_outside(family: &Family) {
     let inside = (family.cell)().table().map(|heaps| heaps.first().record);
     let own = record().filter(|own| inside != Some(ptr::from_ref(*own)));
     for heaps in outer.chain(own).filter_map(|record| Heaps::find(record, family)) {
-        // SAFETY: the thread holds its own record and those of the scopes that it is in.
+        // SAFETY: the thread holds its own record and the records of the scopes that it is in.
         unsafe { heaps.trim() };
     }
 }
@@ -58,7 +59,7 @@ pub(super) fn books(family: &'static Family) -> Books<'static> {
     (family.cell)().table().map_or(shared, Heaps::books)
 }
 
-/// Returns the process's pages, with this thread's own cache of spans if the thread has a record.
+/// Returns the allocator `Pages`, with this thread's own cache of spans if the thread has a record.
 #[inline]
 pub(super) fn own_pages() -> CachedPages {
     let cache = record().map(|record| &record.data().spans);

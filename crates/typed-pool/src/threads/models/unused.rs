@@ -135,7 +135,7 @@ fn loom_heaps_are_taken_by_one_thread_after_the_other() {
 }
 
 /// A scope ends on one thread and puts its heaps into a place. The next scope takes the heaps from
-/// there.
+/// the place.
 #[test]
 fn loom_heaps_in_a_place_are_seen_complete() {
     with_pool(|pool, [first, second]| {
