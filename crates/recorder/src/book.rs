@@ -16,7 +16,7 @@ pub type Id = u32;
 pub struct LiveBlock {
     /// The size that the last successful call for the block requested, in bytes.
     pub size: u64,
-    /// The base-2 logarithm of the requested alignment; 0 if the call requested none.
+    /// The base-2 logarithm of the requested alignment, or 0 if the call requested none.
     pub align_log2: u8,
     /// The number of the thread that allocated the block.
     pub thread: u32,

@@ -245,7 +245,8 @@ impl TraceFile {
 /// No stream uses `packet`, which is null or a packet of the trace, any more.
 pub(crate) unsafe fn release(packet: *mut u8) {
     if !packet.is_null() && page() == FILE_HEADER {
-        // SAFETY: the caller upholds the contract, and a packet is whole pages of a mapping.
+        // SAFETY: a packet is whole pages of a mapping, and the caller guarantees that no stream
+        // uses it any more.
         unsafe { os::unmap(packet, PACKET) };
     }
 }

@@ -157,7 +157,7 @@ pub struct Clocks {
     pub thread: u64,
     /// Processor time of the process since it began.
     pub process: u64,
-    /// Processor time that the thread spent on getting this packet; 0 if the packet is not new.
+    /// Processor time that the thread spent on getting this packet, or 0 if the packet is not new.
     pub recorder: u64,
 }
 
@@ -205,7 +205,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Returns the origin that a word of the header encodes; `None` if there is no such origin.
+    /// Returns the origin that a word of the header encodes, or `None` if there is no such origin.
     #[must_use]
     pub fn from_word(word: u32) -> Option<Self> {
         let all = [Self::Program, Self::Fork, Self::Call, Self::Bypassed];
@@ -235,7 +235,7 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// Returns the reason that a word of the header encodes; `None` if there is no such reason.
+    /// Returns the reason that a word of the header encodes, or `None` if there is no such reason.
     #[must_use]
     pub fn from_word(word: u32) -> Option<Self> {
         let all =

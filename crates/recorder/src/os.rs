@@ -89,7 +89,8 @@ pub(crate) fn map_wiped(size: usize) -> Result<*mut u8, StartError> {
 /// The `size` bytes from `at` on are a mapping of the recorder, or whole pages of one, which no
 /// thread uses any more.
 pub(crate) unsafe fn unmap(at: *mut u8, size: usize) {
-    // SAFETY: the caller upholds the contract.
+    // SAFETY: the bytes are whole pages that the recorder mapped, and the caller guarantees that no
+    // thread uses them any more.
     unsafe { libc::munmap(at.cast(), size) };
 }
 

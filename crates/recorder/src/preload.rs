@@ -51,8 +51,8 @@ fn is_bypassed() -> bool {
     !found.is_null() && object(found) != object(own)
 }
 
-/// Returns the load address of the executable or library that contains `address`; null if there is
-/// none.
+/// Returns the load address of the executable or library that contains `address`, or null if there
+/// is none.
 fn object(address: *const c_void) -> *mut c_void {
     let mut info = libc::Dl_info {
         dli_fname: null_mut::<core::ffi::c_char>(),

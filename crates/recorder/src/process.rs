@@ -107,8 +107,8 @@ impl PathText {
 #[inline]
 pub(crate) fn record(call: &Call) {
     // ORDERING: Acquire. Pairs with the Release in `prepare`: this thread sees the zeroed recording
-    // and its settings. Pairs also with the Release in `into_sandbox`: this thread's later
-    // events are beyond the end of the trace.
+    // and its settings. Also pairs with the Release in `into_sandbox`: every event that happens
+    // after a missed call has a sequence number beyond the end of the trace.
     let process = PROCESS.load(Acquire);
     if process.is_null() {
         return;
@@ -133,8 +133,8 @@ pub(crate) fn record(call: &Call) {
     record_slow(unsafe { &*process }, call);
 }
 
-/// Records a call of a thread that does not hold a stream, or whose stream has no room: finds a
-/// stream with room and writes the call to the stream, or drops the call and counts it. Does
+/// Records a call of a thread that does not hold a stream, or whose stream has no room. Finds a
+/// stream with room and writes the call to that stream, or drops the call and counts it. Does
 /// nothing if the recording has ended.
 #[cold]
 #[inline(never)]
@@ -168,8 +168,8 @@ fn record_slow(process: &Recording, call: &Call) {
 }
 
 impl Recording {
-    /// Returns the next packet of the file; `None` if the recording is not running, if a thread
-    /// is about to enter a sandbox, or if the file cannot grow, which ends the recording.
+    /// Returns the next packet of the file, or `None` if the recording is not running or a thread
+    /// is about to enter a sandbox. If the file cannot grow, ends the recording and returns `None`.
     fn claim(&self, _lock: &Lock<'_>) -> Option<*mut u8> {
         // The recording may have stopped, or the process may have forked, since the caller
         // checked.

@@ -28,7 +28,7 @@ pub enum What {
         address: u64,
         /// The requested size in bytes.
         size: u64,
-        /// The base-2 logarithm of the requested alignment; 0 if the call requested none.
+        /// The base-2 logarithm of the requested alignment, or 0 if the call requested none.
         align_log2: u8,
         /// Whether zeroed memory was requested.
         zeroed: bool,
@@ -47,7 +47,7 @@ pub enum What {
     Resized {
         /// The address of the block.
         address: u64,
-        /// The requested size in bytes; 0 if `realloc` refused and left the block as it was.
+        /// The requested size in bytes, or 0 if `realloc` refused and left the block as it was.
         size: u64,
     },
 }
@@ -100,7 +100,7 @@ pub struct Trace {
     pub pid: u32,
     /// The ID of the parent process.
     pub parent: u32,
-    /// How the recording began; `None` if this version does not know the header's value.
+    /// How the recording began, or `None` if this version does not know the header's value.
     pub origin: Option<Origin>,
     /// The reason why the recording ended before the program. `None` if the recording did not end
     /// early, or if this version does not know the reason.
@@ -129,7 +129,7 @@ pub struct Trace {
     pub truncated: Option<u64>,
 }
 
-/// Reads the little-endian word of 32 bits at offset `at`; 0 if the bytes end within the word.
+/// Returns the little-endian word of 32 bits at offset `at`, or 0 if the bytes end within the word.
 fn word(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|four| four.try_into().ok()).map_or(0, u32::from_le_bytes)
 }

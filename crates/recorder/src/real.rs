@@ -21,7 +21,7 @@ unsafe impl Sync for EarlyArea {}
 static BYTES: EarlyArea = EarlyArea(UnsafeCell::new([0; AREA]));
 static CURSOR: AtomicUsize = AtomicUsize::new(0);
 
-/// Returns a zeroed piece of the area; null if the area has no room, or for an alignment above
+/// Returns a zeroed piece of the area, or null if the area has no room or the alignment exceeds
 /// 4,096.
 pub(crate) fn early(align: usize, size: usize) -> *mut u8 {
     // The check below refuses an alignment that overflows here.
@@ -120,7 +120,7 @@ fn search() -> Option<&'static Real> {
         return None;
     }
     // The C standard and POSIX define these types, except for `memalign`, `valloc` and `pvalloc`,
-    // whose types are those of glibc.
+    // whose types come from glibc.
     let real = Real {
         // SAFETY: I8: the symbol is a function of this type.
         malloc: unsafe { core::mem::transmute_copy(&next(c"malloc")) },

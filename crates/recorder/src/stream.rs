@@ -12,7 +12,7 @@ pub(crate) struct Call {
     pub(crate) lead: u8,
     /// The address of the block.
     pub(crate) address: u64,
-    /// The requested size in bytes; `None` if the op has no size.
+    /// The requested size in bytes, or `None` if the op has no size.
     pub(crate) size: Option<u64>,
 }
 
@@ -27,7 +27,7 @@ const GAP: u32 = 64;
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Stream {
-    /// The address of the packet; null if the stream has none.
+    /// The address of the packet, or null if the stream has none.
     pub(crate) packet: AtomicPtr<u8>,
     /// The offset of the next event in the packet.
     pub(crate) at: AtomicUsize,
@@ -92,7 +92,7 @@ fn exchange(used: &AtomicU32, old: u32, new: u32) -> bool {
 }
 
 impl Stream {
-    /// Returns the packet and the offset of the next event; `None` if `thread` does not hold the
+    /// Returns the packet and the offset of the next event, or `None` if `thread` does not hold the
     /// stream or the packet is full.
     #[inline]
     fn end(&self, thread: usize) -> Option<(*mut u8, usize)> {

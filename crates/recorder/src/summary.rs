@@ -30,7 +30,7 @@ pub struct Summary {
     pub peak_blocks: u64,
     /// Nanoseconds from the start of the recording to the last event.
     pub time: u64,
-    /// The number of frees and resizes of unknown blocks, such as those that were allocated before
+    /// The number of frees and resizes of unknown blocks, such as blocks that were allocated before
     /// the recording.
     pub unknown: u64,
     /// The number of frees and resizes of blocks that had been freed already, or that were inside

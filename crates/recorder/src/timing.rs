@@ -34,7 +34,7 @@ impl TimeSample {
         self.squares += other.squares;
     }
 
-    /// Returns the mean; 0 if there are no intervals.
+    /// Returns the mean, or 0 if there are no intervals.
     #[must_use]
     pub fn mean(&self) -> f64 {
         self.sum / self.count.max(1) as f64
@@ -48,7 +48,7 @@ impl TimeSample {
     }
 }
 
-/// The number of events of one operation, and the times of those that were measured.
+/// The number of events of one operation, and the times of the measured events.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct OperationTimes {
     /// The number of events.
@@ -120,8 +120,8 @@ impl Timing {
     }
 
     /// Adds a note of a thread's clocks. Decides about the long intervals that were measured since
-    /// the thread's previous note: an interval counts if it is more than twice the total time for
-    /// which the thread waited between the two notes, and is left out otherwise.
+    /// the thread's previous note. An interval counts only if it is more than twice the total time
+    /// for which the thread waited between the two notes.
     pub(crate) fn clocks(&mut self, thread: u32, clocks: &Clocks) {
         self.slow = self.slow.saturating_add(clocks.recorder);
         if self.process.is_none_or(|(time, _)| time <= clocks.time) {

@@ -1,11 +1,11 @@
 //! Writes processor times to the trace, and measures a sample of the calls.
 //!
-//! A thread writes its own processor time and that of the process when it begins a packet, when it
-//! leases a stream for more than one call, and when it ends. The thread that calls `exit` also
-//! writes the processor time of the process into the header. The recorder also measures one call in
-//! 32, on average: the time in the allocator, and the time that the recorder took to write the
-//! event. From these times, a reader learns the allocator's cost *in this program*, with its caches
-//! and page faults, and the recorder's part of the processor time.
+//! A thread writes its own processor time and the processor time of the process when it begins a
+//! packet, when it leases a stream for more than one call, and when it ends. The thread that calls
+//! `exit` also writes the processor time of the process into the header. The recorder also measures
+//! one call in 32, on average: the time in the allocator, and the time that the recorder took to
+//! write the event. From these times, a reader learns the allocator's cost *in this program*, with
+//! its caches and page faults, and the recorder's part of the processor time.
 
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -166,7 +166,7 @@ fn records() -> bool {
 /// The clock readings of one call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallTimer {
-    /// The time at which the call began, in nanoseconds; 0 if the call is not measured.
+    /// The time at which the call began, in nanoseconds, or 0 if the call is not measured.
     begin: u64,
     middle: u64,
     /// The packet and the offset of the thread's stream when the call began.

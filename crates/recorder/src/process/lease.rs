@@ -2,10 +2,11 @@
 //! stream until the thread ends, and then borrows again.
 //!
 //! After a thread's last destructor, the recorder has no hook to return a stream, but the thread
-//! may still call `free`: the C library then frees memory of this thread, if it is detached, and of
-//! threads that ended earlier. If the thread leased a stream for such a call, the stream would
-//! never return to the list, so the thread borrows one instead. A thread also borrows a stream for
-//! each of its first calls, because these calls may already come after its last destructor.
+//! may still call `free`. The C library does so for memory of this thread, if the thread is
+//! detached, and for memory of threads that ended earlier. If the thread leased a stream for such a
+//! call, the stream would never return to the list, so the thread borrows one instead. A thread
+//! also borrows a stream for each of its first calls, because these calls may already come after
+//! its last destructor.
 
 use core::ffi::c_void;
 use core::ptr::without_provenance;

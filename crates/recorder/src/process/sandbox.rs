@@ -1,10 +1,11 @@
 //! Ends the recording when the program enters a sandbox, because a later system call of the
 //! recorder could end the program.
 //!
-//! A seccomp filter allows the system calls that the program makes, but often not those of the
-//! recorder. The preloaded library therefore replaces `prctl` and `syscall`, the two functions by
-//! which programs install a filter. The library does not see a filter that was installed before the
-//! program started, or that a program installs by its own `syscall` instruction.
+//! A seccomp filter allows the system calls that the program makes, but often not the system calls
+//! of the recorder. The preloaded library therefore replaces `prctl` and `syscall`, the two
+//! functions by which programs install a filter. The library does not see a filter that was
+//! installed before the program started, or that a program installs by its own `syscall`
+//! instruction.
 
 use core::arch::{asm, naked_asm};
 use core::ffi::{c_int, c_long, c_ulong};
@@ -17,12 +18,13 @@ use crate::lock::Lock;
 use crate::os;
 
 /// Calls `enter`, which puts the calling thread into a sandbox, and returns the result. `flags` are
-/// those of the call to `seccomp`, or 0. If `enter` succeeds, stops the recording, unless the
+/// the flags of the call to `seccomp`, or 0. If `enter` succeeds, stops the recording, unless the
 /// caller is the child of a `vfork`.
 ///
 /// Unless the caller is such a child, no thread extends the file while `enter` runs or after it has
-/// succeeded, and calls that begin after this function has returned a success are not recorded. A
-/// call that another thread began earlier may still take and release the lock, and read the clock.
+/// succeeded. The recorder does not record calls that begin after this function has returned a
+/// success. A call that another thread began earlier may still take and release the lock, and read
+/// the clock.
 fn into_sandbox(flags: c_ulong, enter: impl FnOnce() -> c_long) -> c_long {
     // ORDERING: Acquire. Pairs with the Release in `prepare`: this thread sees the recording and
     // its settings.
@@ -66,8 +68,8 @@ fn into_sandbox(flags: c_ulong, enter: impl FnOnce() -> c_long) -> c_long {
 unsafe fn system(number: c_long, arguments: [c_ulong; 5]) -> c_long {
     let [first, second, third, fourth, fifth] = arguments;
     let returned;
-    // SAFETY: the caller fulfils the contract of the call. The kernel changes only the registers
-    // that are declared here.
+    // SAFETY: the caller guarantees that the arguments fulfil the contract of the call. The kernel
+    // changes only the registers that are declared here.
     unsafe {
         asm!(
             "syscall",
@@ -120,11 +122,11 @@ pub(crate) unsafe extern "C" fn prctl(
 ///
 /// # Safety
 ///
-/// `number` must be that of `seccomp`, and the other arguments must fulfil the contract of
+/// `number` must be the number of `seccomp`, and the other arguments must fulfil the contract of
 /// `operation`.
 unsafe extern "C" fn seccomp(number: c_long, operation: c_ulong, flags: c_ulong, place: c_ulong) -> c_long {
-    // SAFETY: `number` is that of `seccomp`, which reads only the first three arguments. The caller
-    // guarantees that they fulfil the contract of `operation`.
+    // SAFETY: `number` is the number of `seccomp`, which reads only the first three arguments. The
+    // caller guarantees that they fulfil the contract of `operation`.
     let enter = || unsafe { system(number, [operation, flags, place, 0, 0]) };
     let enters = [libc::SECCOMP_SET_MODE_STRICT, libc::SECCOMP_SET_MODE_FILTER];
     let enters = enters.into_iter().any(|mode| c_ulong::from(mode) == operation);

@@ -85,8 +85,8 @@ impl Events<'_> {
                 self.current = None;
             }
             let Some(Reverse((next, stream))) = self.waiting.pop() else { return Ok(None) };
-            // Either the stream's next event is in memory and precedes those of all other streams,
-            // or the stream's first packet has not been read yet.
+            // Either the stream's next event is in memory and precedes the next events of all other
+            // streams, or the stream's first packet has not been read yet.
             if let Some(event) = self.cursors[stream].ahead
                 && event.sequence == next
             {

@@ -130,7 +130,7 @@ fn cancelled() {
     while STAGE.load(SeqCst) < 1 {
         core::hint::spin_loop();
     }
-    // SAFETY: the thread exists, since it was not joined.
+    // SAFETY: the thread exists, because it was not joined.
     assert_eq!(unsafe { libc::pthread_cancel(thread) }, 0);
     STAGE.store(2, SeqCst);
     assert!(join(thread).is_null(), "the thread was not cancelled");
