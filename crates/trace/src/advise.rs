@@ -1,5 +1,5 @@
 //! Computes the advice: which blocks each of the four crates could serve, what that would save, and
-//! which change of allocator is worth it, if any.
+//! which change of allocator, if there is one, is worth it.
 //!
 //! The thresholds of the rules are constants here and in `offers`. The rules require a *saving*
 //! first. [`TimeShare`] estimates the allocator's share of the processor time. If even the high end
@@ -30,7 +30,7 @@ const COLD: f64 = 200.0;
 /// The number of calls below which a program keeps its allocator.
 const FEW: u64 = 10_000;
 
-/// The change of allocator that the advice recommends, if any.
+/// The change of allocator that the advice recommends, or the advice to keep the allocator.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Recommendation {
     /// Keep the present allocator.
@@ -52,7 +52,7 @@ pub struct Advice {
     pub threads: u64,
     /// One offer for each crate.
     pub offers: Vec<Offer>,
-    /// The recommended change of allocator, if any.
+    /// The recommendation of the advice.
     #[serde(skip)]
     pub verdict: Recommendation,
     /// The reasons for the verdict.
@@ -85,7 +85,7 @@ impl Advice {
 
     /// Returns the verdict and its reasons. Few calls or a small share mean `Keep`. Otherwise,
     /// recommends the allocator with the largest measured saving. If no measured saving is worth a
-    /// change, recommends the crate with the largest assumed saving among those that fit, if any.
+    /// change, recommends the fitting crate with the largest assumed saving, if a crate fits.
     fn decide(&self, events: u64, replayed: Option<&Replayed>) -> (Recommendation, Vec<String>) {
         let share = self.share.known();
         let few = events < FEW;
@@ -133,8 +133,9 @@ impl Advice {
         (verdict, reasons.lines().map(str::to_owned).collect())
     }
 
-    /// Returns the offer that fits and saves most; `None` if no offer fits. `measured` selects the
-    /// offers to consider: those with a measured saving, or those with an assumed one.
+    /// Returns the offer that fits and saves most, or `None` if no offer fits. Considers only
+    /// offers with a measured saving if `measured` is set, and only offers with an assumed one
+    /// otherwise.
     fn best(&self, measured: bool) -> Option<&Offer> {
         let offers = self.offers.iter().filter(|offer| offer.fits && offer.source.is_measured() == measured);
         offers.max_by(|a, b| a.saving.total_cmp(&b.saving))

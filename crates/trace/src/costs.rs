@@ -1,5 +1,5 @@
-//! Defines the assumed cost of a call in a trace that was not replayed. The figures are those of
-//! the harness's recorded run, which is compiled in.
+//! Defines the assumed cost of a call in a trace that was not replayed. The figures come from the
+//! harness's recorded run, which is compiled in.
 //!
 //! The harness measured these figures in loops on another machine. Every report says that they are
 //! an assumption for the trace. A table that is marked untrusted is used only if no trusted table
@@ -27,7 +27,7 @@ pub enum CostSource {
     #[serde(rename = "an assumption: as in the loops of docs/benchmarks/results.md, on another machine")]
     Table,
     /// An assumption: half of the time of the system's allocator.
-    #[serde(rename = "an assumption (half), since there is no figure for such a program")]
+    #[serde(rename = "an assumption (half), because there is no figure for such a program")]
     Assumed,
 }
 
@@ -94,7 +94,7 @@ struct RecordedRun {
 }
 
 impl RecordedRun {
-    /// Returns the geometric mean of a contender's figures in the workloads `loops`; `None` if
+    /// Returns the geometric mean of a contender's figures in the workloads `loops`, or `None` if
     /// there are no figures.
     fn mean(&self, loops: &[String], key: &str, figure: fn(&SummaryRow) -> Option<f64>) -> Option<f64> {
         let mean = |trusted: bool| {

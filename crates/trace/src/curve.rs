@@ -12,7 +12,7 @@ pub struct LiveCurve {
     pub peaks: Vec<u64>,
     /// The base-2 logarithm of the number of events in a stretch.
     stretch_log2: u32,
-    /// The number of events in the last stretch; 0 if it is complete.
+    /// The number of events in the last stretch, or 0 if the stretch is complete.
     filled: u64,
 }
 

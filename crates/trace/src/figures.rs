@@ -54,7 +54,7 @@ pub fn keep(trace: &Path, figures: &Replayed) -> io::Result<PathBuf> {
     Ok(out)
 }
 
-/// Returns the figures of an earlier replay of the trace at `trace`, whose profile is `profile`;
+/// Returns the figures of an earlier replay of the trace at `trace`, whose profile is `profile`, or
 /// `None` if the file of figures cannot be read. If that file is damaged or contains control
 /// characters, or if its command or operations differ from the trace's, prints a note and returns
 /// `None`. Modification times do not matter.

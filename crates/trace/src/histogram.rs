@@ -34,7 +34,7 @@ impl LogHistogram {
         rows.skip_while(|(_, count)| *count == 0).collect()
     }
 
-    /// Returns the largest value of the bucket that contains the quantile `share`; `None` if
+    /// Returns the largest value of the bucket that contains the quantile `share`, or `None` if
     /// there are no values.
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let total: u64 = self.counts.iter().sum();

@@ -126,9 +126,9 @@ impl OfferJudge<'_> {
         Offer { name, blocks, bytes, saving, source, fits, reasons }
     }
 
-    /// Returns the saving of one of our contenders in the replay, as a share of the run, and its
-    /// result in words. The saving is 0 if the replay found no difference. Returns `None` if the
-    /// contender did not take part in a replay.
+    /// Returns the saving of one of our contenders in the replay, as a share of the run, and the
+    /// contender's result in words. The saving is 0 if the replay found no difference. Returns
+    /// `None` if the contender did not take part in a replay.
     fn measured(&self, key: &str) -> Option<((f64, CostSource), String)> {
         let ReplayRow { name, ratio, verdict, .. } = self.replayed?.row(key)?;
         let less = if *verdict == stats::Verdict::Same { 0.0 } else { 1.0 - ratio.mid };

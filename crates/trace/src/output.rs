@@ -39,9 +39,9 @@ pub(crate) fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Returns the path of the regular file that a write replaces or creates; `None` if `path` names a
-/// device or a pipe, which is written directly. Fails for a directory, and for a file that the user
-/// may not write.
+/// Returns the path of the regular file that a write replaces or creates, or `None` if `path` names
+/// a device or a pipe, which is written directly. Fails for a directory, and for a file that the
+/// user may not write.
 fn target(path: &Path) -> io::Result<Option<PathBuf>> {
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),

@@ -76,7 +76,7 @@ impl BlockCounts {
     }
 }
 
-/// Returns `count` divided by `of`; 0 if `of` is 0.
+/// Returns `count` divided by `of`, or 0 if `of` is 0.
 pub(crate) fn part(count: u64, of: u64) -> f64 {
     if of == 0 { 0.0 } else { count as f64 / of as f64 }
 }

@@ -2,8 +2,8 @@
 //!
 //! The model has chunks, fronts and empty chunks, but no addresses. It has two classes of blocks.
 //! Each thread fills its front chunk of each class from the start. A chunk is reusable when all its
-//! blocks are freed, and a thread keeps up to four empty chunks of each class. The sizes are those
-//! of `ring_alloc`'s geometry.
+//! blocks are freed, and a thread keeps up to four empty chunks of each class. The sizes come from
+//! `ring_alloc`'s geometry.
 #![forbid(unsafe_code)]
 
 use super::grown;

@@ -61,8 +61,9 @@ impl Interval {
         Self { low, mid, high }
     }
 
-    /// Returns whether the likely figure differs from `known` by at most a third of `known`, and
-    /// `known` lies within the interval after each end is moved outwards by a third of itself.
+    /// Returns whether two conditions hold: the likely figure differs from `known` by at most a
+    /// third of `known`, and `known` lies within the interval if each end moves outwards by a third
+    /// of itself.
     pub fn is_near(self, known: f64) -> bool {
         (self.mid - known).abs() <= known * THIRD
             && (self.low * (1.0 - THIRD)..=self.high * (1.0 + THIRD)).contains(&known)
@@ -73,7 +74,7 @@ impl Interval {
     }
 
     /// Subtracts `part`: its high end from the low end, and its low end from the high end. No
-    /// figure becomes less than that of `least`.
+    /// figure becomes less than the same figure of `least`.
     fn without(self, part: Self, least: Self) -> Self {
         Self {
             low: (self.low - part.high).max(least.low),
@@ -97,13 +98,13 @@ pub struct TimeShare {
     pub heap: Interval,
     /// The time in the recorder, summed over all threads.
     pub recorder: Interval,
-    /// The program's processor time without the recorder; `None` if the trace has no processor
+    /// The program's processor time without the recorder, or `None` if the trace has no processor
     /// times.
     pub processor: Option<Interval>,
-    /// The processor time of the recorded run, with the recorder; `None` if the trace has no
+    /// The processor time of the recorded run, with the recorder, or `None` if the trace has no
     /// processor times.
     pub recorded: Option<Interval>,
-    /// The wall time of the program's threads without the recorder; `None` if the trace has no
+    /// The wall time of the program's threads without the recorder, or `None` if the trace has no
     /// times.
     pub wall: Option<Interval>,
     /// The origin of the allocator's time.
@@ -138,18 +139,19 @@ impl TimeShare {
         Self { heap, recorder, processor, recorded, wall, source, reasons }
     }
 
-    /// Returns the allocator's share of processor time; `None` if the trace has no processor times.
+    /// Returns the allocator's share of processor time, or `None` if the trace has no processor
+    /// times.
     pub fn of_processor(&self) -> Option<Interval> {
         self.processor.map(|whole| self.heap.share(whole))
     }
 
-    /// Returns the allocator's share of processor time or, if that is unknown, of wall time; `None`
-    /// if both are unknown.
+    /// Returns the allocator's share of processor time or, if that is unknown, of wall time, or
+    /// `None` if both are unknown.
     pub(super) fn known(&self) -> Option<Interval> {
         self.of_processor().or(self.of_wall())
     }
 
-    /// Returns the allocator's share of wall time; `None` if the trace has no times.
+    /// Returns the allocator's share of wall time, or `None` if the trace has no times.
     pub fn of_wall(&self) -> Option<Interval> {
         self.wall.map(|whole| self.heap.share(whole))
     }
@@ -185,7 +187,8 @@ fn allocator(
     }
 }
 
-/// Estimates the time of all calls from the measured calls; `None` if too few calls were measured.
+/// Estimates the time of all calls from the measured calls, or `None` if too few calls were
+/// measured.
 fn sampled(profile: &TraceProfile, reasons: &mut Vec<String>) -> Option<Interval> {
     let timing = &profile.timing;
     let mut all = TimeSample::default();
@@ -213,7 +216,7 @@ fn sampled(profile: &TraceProfile, reasons: &mut Vec<String>) -> Option<Interval
     ));
     if timing.left_out > 0 {
         reasons.push(format!(
-            "{} long intervals are left out, since their thread may have waited for a processor",
+            "{} long intervals are left out, because their thread may have waited for a processor",
             grouped(timing.left_out)
         ));
     }
@@ -226,7 +229,7 @@ fn recorder(profile: &TraceProfile, reasons: &mut Vec<String>) -> Interval {
     let events = profile.events as f64;
     let sample = profile.timing.recorder();
     if sample.count < LEAST {
-        reasons.push("the recorder's own cost is assumed, since the trace does not contain it".to_owned());
+        reasons.push("the recorder's own cost is assumed, because the trace does not contain it".to_owned());
         return Interval::of(ASSUMED_RECORDER.map(|ns| ns * events));
     }
     let clock = profile.clock_cost;
@@ -240,7 +243,7 @@ fn recorder(profile: &TraceProfile, reasons: &mut Vec<String>) -> Interval {
     Interval { low: cost(0, -error), mid: cost(1, 0.0), high: cost(2, error) }
 }
 
-/// Returns the processor time of the recorded run in nanoseconds; `None` if the trace has none.
+/// Returns the processor time of the recorded run in nanoseconds, or `None` if the trace has none.
 fn recorded(profile: &TraceProfile, reasons: &mut Vec<String>) -> Option<Interval> {
     if let Some(end) = profile.end {
         return Some(Interval::of([end.processor as f64; 3]));

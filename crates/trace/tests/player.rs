@@ -1,4 +1,5 @@
-//! Tests that play programs over an allocator that checks every call, and over one that refuses.
+//! Tests that play programs over an allocator that checks every call, and over an allocator that
+//! refuses.
 
 mod support;
 

@@ -47,7 +47,7 @@ pub(crate) fn run(command: &Command, dir: &Path) -> Result<Shares, Box<dyn Error
 }
 
 /// Reads a profile. Returns the number of instructions of the process and the shares of its
-/// allocator; `None` if the process has no main function.
+/// allocator, or `None` if the process has no main function.
 fn read(path: &Path) -> Result<Option<(u64, Shares)>, Box<dyn Error>> {
     let output = Command::new("callgrind_annotate")
         .args(["--inclusive=yes", "--threshold=100", "--show-percs=no"])

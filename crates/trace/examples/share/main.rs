@@ -7,8 +7,8 @@
 //! share work       is one of the programs: it parses a document many times
 //! ```
 //!
-//! callgrind counts instructions, and perf samples time. The check compares with both, because
-//! each of them is wrong for some programs. `docs/traces.md` has the table and the reasons.
+//! callgrind counts instructions, and perf samples time. The check compares with both profilers,
+//! because each of them is wrong for some programs. `docs/traces.md` has the table and the reasons.
 
 #[cfg(target_os = "linux")]
 mod callgrind;

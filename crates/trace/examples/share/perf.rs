@@ -71,7 +71,7 @@ pub(crate) fn run(command: &Command, dir: &Path) -> Result<f64, Box<dyn Error>> 
 }
 
 /// Returns the number of samples of the process with the most samples, and the number of these
-/// samples in its allocator; `None` if the report has no samples. A line of the report is
+/// samples in its allocator, or `None` if the report has no samples. A line of the report is
 /// `samples;pid:command;[.] symbol`.
 fn busiest(report: &str) -> Option<[u64; 2]> {
     let mut processes: HashMap<&str, [u64; 2]> = HashMap::new();

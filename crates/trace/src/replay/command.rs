@@ -123,8 +123,8 @@ fn list_missing(field: &mut Field, peers: &[String]) {
     }
 }
 
-/// Measures memory, then time. A candidate that cannot play in its child process is left out and
-/// not timed. Returns an error if the reference cannot play there.
+/// Measures memory, then time. Leaves out a candidate that cannot play in its child process, and
+/// does not time it. Returns an error if this candidate is the reference.
 fn measure(
     options: &ReplayOptions,
     program: &ReplayProgram,

@@ -88,7 +88,7 @@ impl Lane {
         }
     }
 
-    /// Returns all operations; `None` if some of them are packed.
+    /// Returns all operations, or `None` if some of them are packed.
     pub fn whole(&self) -> Option<&[ProgramOp]> {
         self.segments.is_empty().then_some(&*self.tail)
     }

@@ -1,5 +1,5 @@
-//! Measures the memory of each candidate in a separate process. A candidate that cannot play there
-//! is left out and is not timed.
+//! Measures the memory of each candidate in a separate process. The replay leaves out a candidate
+//! that cannot play in its process, and does not time it.
 #![forbid(unsafe_code)]
 
 use core::error::Error;
@@ -26,7 +26,7 @@ pub(super) fn measure_this_process(
     field: &Field,
     sparse: bool,
 ) -> Result<(), Box<dyn Error>> {
-    // Best effort: if memory runs out, the system then kills this process first.
+    // Best effort: after this write, the system kills this process first if memory runs out.
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
     let candidate = field.candidates.iter().find(|one| one.key == key).ok_or("no such contender")?;
     let mut play = (candidate.build)(program, !sparse);
@@ -133,7 +133,7 @@ fn was_killed(status: ExitStatus) -> bool {
     status.signal() == Some(libc::SIGKILL)
 }
 
-/// Returns the size of the resident set of the process `pid` in bytes; `None` if the system does
+/// Returns the size of the resident set of the process `pid` in bytes, or `None` if the system does
 /// not report it.
 fn resident(pid: u32) -> Option<u64> {
     os::reported(&format!("/proc/{pid}/status"), "VmRSS:")

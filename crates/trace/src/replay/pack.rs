@@ -14,7 +14,7 @@ use super::op::{Action, ProgramOp};
 /// bits.
 pub(super) const LONGEST: usize = 1 + 4 * 5;
 
-/// The action of each code. The last two codes are those of operations that wait.
+/// The action of each code. The last two codes stand for operations that wait.
 pub(super) const KINDS: [Action; 7] = [
     Action::Alloc,
     Action::Zeroed,

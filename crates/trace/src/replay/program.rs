@@ -42,8 +42,8 @@ const LANES: usize = 64;
 
 /// A trace, ready to be replayed.
 ///
-/// The operations are private because a [`Player`](super::Player) relies on two properties: every
-/// slot is filled before it is emptied, and every operation has the layout that its block has at
+/// The operations are private because a [`Player`](super::Player) relies on two properties: lanes
+/// fill every slot before they empty it, and every operation has the layout that its block has at
 /// that time.
 #[derive(Clone, Debug, Default)]
 pub struct ReplayProgram {
@@ -101,8 +101,8 @@ struct ProgramMaker {
     live: u64,
 }
 
-/// Returns the size of a block in a replay, at least 1; `None` if a replay leaves the block out,
-/// because it has 4 GiB - 1 bytes or more.
+/// Returns the size of a block in a replay, at least 1, or `None` if replays leave the block out.
+/// They leave out blocks of 4 GiB - 1 bytes or more.
 fn size(asked: u64) -> Option<u32> {
     u32::try_from(asked.max(1)).ok().filter(|size| *size < u32::MAX)
 }
@@ -252,7 +252,7 @@ impl ProgramMaker {
         Ok(())
     }
 
-    /// Returns the generation that `lane` must wait for before it uses the block; 0 if the lane
+    /// Returns the generation that `lane` must wait for before it uses the block, or 0 if the lane
     /// itself allocated or resized the block last. If another lane did, marks that operation as one
     /// that publishes.
     fn wait(&mut self, live: &ReplayedBlock, lane: usize) -> u32 {

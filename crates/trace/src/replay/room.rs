@@ -16,7 +16,7 @@ use crate::units::bytes;
 use super::player;
 use super::program::ReplayProgram;
 
-/// The divisor that limits a measurement of memory: the live bytes and the replay's own data may
+/// The divisor that limits a measurement of memory. The live bytes and the replay's own data may
 /// take at most the available memory divided by this number, because allocators take more than they
 /// hand out.
 const PART: u64 = 2;
@@ -28,8 +28,8 @@ pub(super) fn available() -> Option<u64> {
     Some(group_limit().unwrap_or(u64::MAX).min(os::available()?))
 }
 
-/// Returns the smallest memory limit of this process's control groups (version 2), in bytes; `None`
-/// if no limit is known.
+/// Returns the smallest memory limit of this process's control groups (version 2), in bytes, or
+/// `None` if no limit is known.
 fn group_limit() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?.to_owned();
@@ -45,8 +45,8 @@ pub(super) fn needs(program: &ReplayProgram, players: usize) -> u64 {
     program.resident() + players as u64 * player::resident(program)
 }
 
-/// Returns the reason why the memory of a program cannot be measured within `room` bytes; `None` if
-/// it can be measured, or if `room` is `None`. The replay's own memory must fit too.
+/// Returns the reason why the memory of a program cannot be measured within `room` bytes, or `None`
+/// if it can be measured, or if `room` is `None`. The replay's own memory must fit too.
 pub(super) fn too_large(program: &ReplayProgram, room: Option<u64>) -> Option<String> {
     let wanted = program.peak_live.saturating_add(needs(program, 1));
     let room = room.filter(|room| wanted > room / PART)?;

@@ -68,7 +68,7 @@ const FAR: f64 = 4.0;
 
 impl Swayed {
     /// Removes the farthest rounds one by one, until the remaining rounds show a difference.
-    /// Returns `None` if too many rounds would have to be removed, or a round that is not an
+    /// Returns `None` if it would have to remove too many rounds, or a round that is not an
     /// outlier.
     fn of(logs: &[f64], mid: f64, floor: f64, seed: u64) -> Option<Self> {
         let far = |log: &f64| (log - mid).abs();
