@@ -81,8 +81,8 @@ pub struct Info {
     pub version: &'static str,
     /// The capabilities of the contender.
     pub caps: Caps,
-    /// Whether the contender's backing allocator counts its memory. If not, a separate process
-    /// reads the peak of its own resident set.
+    /// Whether the contender's backing allocator counts its memory. If it does not, a separate
+    /// process for the contender reads the peak of its own resident set.
     pub counted: bool,
     /// A note about the contender for readers of a table.
     pub notes: &'static str,

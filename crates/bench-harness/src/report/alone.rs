@@ -1,5 +1,5 @@
 //! The tables of workloads that run each contender in its own process: the resident memory after a
-//! burst (S12), and that of an ageing heap (S13).
+//! burst (S12), and the resident memory of an ageing heap (S13).
 
 use ephemera_measure::grid::{Column, columns, mib};
 use serde_json::{Value, json};
@@ -44,8 +44,8 @@ fn note(row: &ReportRow) -> String {
     if row.state.ran() && row.runs.is_empty() { "not measured".to_owned() } else { row.note() }
 }
 
-/// Returns the moments that have a column, in seconds after the burst: those at which any process
-/// read its memory.
+/// Returns the moments that have a column, in seconds after the burst. Any process read its memory
+/// at each of these moments.
 fn moments(table: &ReportTable) -> Vec<f64> {
     let read = |at: &f64| table.rows.iter().flat_map(|row| &row.runs).any(|run| run.taken_at(*at).is_some());
     SHOWN.into_iter().filter(read).collect()

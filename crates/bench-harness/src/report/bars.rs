@@ -99,7 +99,7 @@ pub fn bars() -> Vec<Bar> {
 }
 
 /// Returns each bar of [`bars`] whose workload was run, with its measured value. The bars on ratios
-/// precede those on memory.
+/// precede the bars on memory.
 pub fn judge(outcomes: &[WorkloadOutcome], seed: u64) -> Vec<Bar> {
     let mut judged = Vec::new();
     for outcome in outcomes {

@@ -101,8 +101,8 @@ impl Baseline {
     ///
     /// # Errors
     ///
-    /// Returns an error if the file cannot be read, is not a summary, or has a different format
-    /// from the one that this harness writes.
+    /// Returns an error if the file cannot be read, is not a summary, or has a format that this
+    /// harness does not write.
     pub fn load(path: &Path) -> Result<Self, String> {
         let text = fs::read_to_string(path)
             .map_err(|error| format!("the baseline {} cannot be read: {error}", path.display()))?;
@@ -173,7 +173,7 @@ impl Baseline {
 }
 
 /// Returns the ratio of a row with its intervals. Returns `None` if the row has no ratio, or if its
-/// numbers are not those of a valid ratio.
+/// numbers do not form a valid ratio.
 fn ratio(row: &SummaryRow, wider: f64) -> Option<Estimate> {
     let (mid, (low, high)) = row.ratio.zip(row.interval)?;
     let sound = 0.0 < low && low <= mid && mid <= high && high.is_finite();

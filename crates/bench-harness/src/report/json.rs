@@ -104,7 +104,7 @@ pub fn summary(report: &BenchReport) -> Result<Value, serde_json::Error> {
     }))
 }
 
-/// Writes every sample, including those of the warm-up, as one JSON object per line.
+/// Writes every sample, including the samples of the warm-up, as one JSON object per line.
 ///
 /// # Errors
 ///

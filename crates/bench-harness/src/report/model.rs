@@ -56,9 +56,9 @@ pub struct ReportTable {
     pub ops_per_sample: Option<u64>,
     /// The ratio of the reference to itself.
     pub aa: Option<Estimate>,
-    /// Whether the reference came out equal to itself: the 95 % interval of its ratio contains 1
-    /// and is not too wide, and the ratio is within a tenth of 1. False for a workload without
-    /// rounds, which has no such ratio.
+    /// Whether the reference came out equal to itself. This is the case if the 95 % interval of its
+    /// ratio contains 1 and is not too wide, and the ratio is within a tenth of 1. False for a
+    /// workload without rounds, which has no such ratio.
     pub trusted: bool,
     /// The share of contaminated rounds.
     pub contaminated: f64,

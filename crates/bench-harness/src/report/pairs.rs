@@ -14,7 +14,7 @@ const FEW: usize = 5;
 #[derive(Debug, Default)]
 struct Round<'a>(HashMap<&'a str, &'a TimedSample>);
 
-/// All rounds of a workload except those of the warm-up, by process.
+/// All rounds of a workload except the warm-up, by process.
 #[derive(Debug)]
 pub struct Rounds<'a> {
     processes: Vec<Vec<Round<'a>>>,
@@ -24,8 +24,8 @@ pub struct Rounds<'a> {
 }
 
 impl<'a> Rounds<'a> {
-    /// Groups samples by round, without those of the warm-up. `void` is the key of the allocator
-    /// that does nothing, and `seed` is the seed of the bootstrap.
+    /// Groups samples by round, without the samples of the warm-up. `void` is the key of the
+    /// allocator that does nothing, and `seed` is the seed of the bootstrap.
     pub fn new(samples: &'a [TimedSample], void: &'a str, seed: u64) -> Self {
         let mut sorted: BTreeMap<u32, BTreeMap<i32, Round<'a>>> = BTreeMap::new();
         for sample in samples.iter().filter(|sample| sample.round >= 0) {
@@ -62,16 +62,15 @@ impl<'a> Rounds<'a> {
         self.processes.iter().map(process).collect()
     }
 
-    /// Returns the ratio of the cost of `of` to the cost of `to`, or `None` if there is no round
-    /// with both.
+    /// Returns the ratio of the cost of `of` to the cost of `to`, or `None` if no round has both.
     pub fn ratio(&self, of: &str, to: &str) -> Option<Estimate> {
         let values = self.values(&[of, to], |costs| (costs[0] / costs[1]).ln());
         estimate(&values, DRAWS, self.seed).map(|estimate| estimate.map(f64::exp))
     }
 
-    /// Returns the ratio of the net cost of `of` to that of `to`. A net cost is a cost minus the
-    /// cost of the loop. Returns `None` if no round has `of`, `to` and the loop, or if the median
-    /// net cost of `to` in any process is not above zero.
+    /// Returns the ratio of the net cost of `of` to the net cost of `to`. A net cost is a cost
+    /// minus the cost of the loop. Returns `None` if no round has `of`, `to` and the loop, or if
+    /// the median net cost of `to` in any process is not above zero.
     pub fn net_ratio(&self, of: &str, to: &str) -> Option<Estimate> {
         // Take the medians first, and then their quotient. In a single round, the difference of two
         // noisy costs may be zero or less, and leaving out such rounds would bias the ratio.
@@ -97,8 +96,8 @@ impl<'a> Rounds<'a> {
         estimate(&self.values(&[of], |costs| costs[0]), 0, self.seed).map(|estimate| estimate.mid)
     }
 
-    /// Returns the median cost of an operation without that of the loop, in nanoseconds, paired by
-    /// round. Returns `None` if there is no round with both `of` and the loop.
+    /// Returns the median cost of an operation minus the cost of the loop, in nanoseconds, paired
+    /// by round. Returns `None` if no round has both `of` and the loop.
     pub fn net_cost(&self, of: &str) -> Option<f64> {
         let values = self.values(&[of, self.void], |costs| costs[0] - costs[1]);
         estimate(&values, 0, self.seed).map(|estimate| estimate.mid)

@@ -113,8 +113,9 @@ fn shown(table: &ReportTable) -> Value {
     })
 }
 
-/// Returns the matrix of each class with at least two workloads in the run: ratios to the
-/// reference, with workloads in rows and contenders in columns, and a last row of geometric means.
+/// Returns the matrix of each class with at least two workloads in the run. A matrix has a row for
+/// each workload, a column for each contender, and a last row of geometric means. Its entries are
+/// ratios to the reference.
 fn matrices(report: &BenchReport) -> Vec<Value> {
     ContenderClass::ALL.into_iter().filter_map(|class| matrix(report, class)).collect()
 }

@@ -29,7 +29,7 @@ pub struct RunPlan {
     pub rounds: u32,
     /// The time of a sample, averaged over the contenders of its workload.
     pub target: Duration,
-    /// The total time of all workloads with rounds, whatever their number.
+    /// The total time of all workloads with rounds. It does not depend on their number.
     pub total: Duration,
     /// The time for which the latency step of a workload measures each contender.
     pub latencies: Duration,
@@ -145,7 +145,7 @@ pub struct Progress<'a> {
 pub(super) struct Clock {
     start: Instant,
     total: Duration,
-    /// For each step, the sum of its weight and those of all later steps, in seconds. The last
+    /// For each step, the sum of the weights of this step and all later steps, in seconds. The last
     /// entry is 0.
     ahead: Vec<f64>,
     next: usize,

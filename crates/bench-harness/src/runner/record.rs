@@ -37,7 +37,8 @@ pub struct Job {
     pub contenders: Vec<String>,
     /// The number of the process in the plan, counted from 0.
     pub process: u32,
-    /// The index of the process among those that run at the same time. It selects the processor.
+    /// The index of the process among the processes that run at the same time. It selects the
+    /// processor.
     pub lane: usize,
     /// The number of rounds, without the warm-up.
     pub rounds: u32,
@@ -174,8 +175,8 @@ pub struct AloneRun {
 }
 
 impl AloneRun {
-    /// Returns the resident bytes `seconds` after the burst, minus those before the first
-    /// allocation. Returns `None` if the process did not read them at that moment.
+    /// Returns the resident bytes `seconds` after the burst, minus the resident bytes before the
+    /// first allocation. Returns `None` if the process did not read them at that moment.
     pub fn taken_at(&self, seconds: f64) -> Option<u64> {
         self.figures.held.iter().find(|held| (held.at - seconds).abs() < 1e-9).map(|held| held.taken)
     }
@@ -221,7 +222,8 @@ pub struct SampleSize {
     pub ops_per_unit: u64,
 }
 
-/// The measurements of one child, which are its answer, or those of all children of a workload.
+/// The measurements of one child, which the child sends as its answer, or the measurements of all
+/// children of a workload.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Measurements {
     /// The results of all checks.

@@ -54,8 +54,9 @@ pub struct HeldAt {
     /// The moment: the number of allocations so far in the memory pass, the seconds since a burst,
     /// or the share of the requests that are done.
     pub at: f64,
-    /// The bytes that the contender had taken: those that its backing allocator counts in the
-    /// memory pass, or the resident bytes, minus those before the first allocation.
+    /// The bytes that the contender had taken. They are either the bytes that its backing allocator
+    /// counts in the memory pass, or the resident bytes minus the resident bytes before the first
+    /// allocation.
     pub taken: u64,
     /// The bytes that the workload had live at that moment.
     pub live: u64,
@@ -72,7 +73,7 @@ pub struct AloneFigures {
     pub seconds: f64,
     /// The largest number of bytes that were live at once.
     pub peak_live: u64,
-    /// The peak of the resident bytes, minus those before the first allocation.
+    /// The peak of the resident bytes, minus the resident bytes before the first allocation.
     pub peak: u64,
     /// The readings of resident memory, in the order of time.
     pub held: Vec<HeldAt>,

@@ -224,15 +224,14 @@ impl WorkloadSpec {
         self.is_served() || self.workload == Workload::Frames
     }
 
-    /// Returns whether the workload is a server, whose latencies are those of requests that leave
-    /// at fixed times.
+    /// Returns whether the workload is a server, for which the harness measures the latencies of
+    /// requests that leave at fixed times.
     pub fn is_served(&self) -> bool {
         matches!(self.workload, Workload::Http(_))
     }
 
     /// Returns whether two threads do the work, each on its own processor. Workloads whose threads
-    /// come and go are not among them, because those threads are interrupted when they move to
-    /// their processor.
+    /// come and go are not among them, because the move to its processor interrupts such a thread.
     pub fn is_of_two(&self) -> bool {
         matches!(self.workload, Workload::Handoff(..) | Workload::AtOnce(_) | Workload::Sharing(_))
     }
@@ -252,12 +251,8 @@ impl WorkloadSpec {
 /// Returns all workloads in the order of the report. Workloads on littered heaps come last in each
 /// class. `cargo bench` runs all rows of a class in one process, where later rows would run on the
 /// litter, too.
-///
-/// # Panics
-///
-/// Never panics, because the rows are compiled in, and tests parse them.
 pub fn catalogue() -> Vec<WorkloadSpec> {
-    let mut rows: Vec<WorkloadSpec> = serde_json::from_str(ROWS).expect("rows of workloads");
+    let mut rows: Vec<WorkloadSpec> = serde_json::from_str(ROWS).expect("tests parse the compiled-in rows");
     for row in rows.iter_mut().filter(|row| matches!(row.workload, Workload::Csv(_))) {
         row.title = format!("{}: {}", row.title, CsvTable::origin());
     }

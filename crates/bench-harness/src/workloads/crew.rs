@@ -22,9 +22,9 @@ pub(super) struct Travelling<I>(pub(super) I);
 // threads make or drop items. A contender is dropped after the other threads have been joined.
 unsafe impl<I> Send for Travelling<I> {}
 
-/// The type of the messages that threads send each other. The standard library's channel is
-/// compiled for each type of message, and there are hundreds of item types, so only the two ends of
-/// a channel know what is in the box.
+/// The type of the messages that threads send each other. The compiler compiles the standard
+/// library's channel for each type of message, and there are hundreds of item types. So a message
+/// is a box, and only the two ends of its channel know what is in the box.
 pub(super) type Parcel = Travelling<Box<dyn Any>>;
 
 impl Parcel {
@@ -180,8 +180,8 @@ mod tests {
                         }
                         came.fetch_add(1, Ordering::Relaxed);
                         meeting.wait();
-                        // The test counts instead of panicking, since a panic here would make the
-                        // others wait without end.
+                        // The test counts instead of panicking, because a panic here would make the
+                        // other threads wait without end.
                         let all = came.load(Ordering::Relaxed) >= THREADS * (round + 1);
                         early.fetch_add(usize::from(!all), Ordering::Relaxed);
                     }

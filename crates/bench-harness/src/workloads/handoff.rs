@@ -67,7 +67,8 @@ fn handing_over<I: 'static>(
         }
     });
     // These fields are dropped in order. The consumer's loop ends when `full` is dropped, so the
-    // drop of `mate` can join the thread. The contender, which `produce` owns, outlives both.
+    // drop of `mate` can join the thread. The contender, which `produce` owns, outlives the
+    // channels and the thread.
     StateCell::boxed(n, (full, mate, free, produce, n), |(full, mate, free, produce, n), units| {
         mate.order(units);
         for _ in 0..units {
@@ -91,8 +92,8 @@ fn blocks_over<C: Contender>(n: usize, in_flight: usize, cpu: Option<usize>) -> 
     let produce = move |tag| {
         // SAFETY: the size is not zero.
         let block = unsafe { alloc.0.by_ref().alloc(layout(BLOCK, 8)) };
-        // SAFETY: the block is aligned to eight and has room for a word. The store is atomic, since
-        // the blocks of the allocator that does nothing overlap.
+        // SAFETY: the block is aligned to 8 bytes and has room for a word. The store is atomic
+        // because the allocator that does nothing returns overlapping blocks.
         let word = unsafe { AtomicU64::from_ptr(block.cast()) };
         word.store(tag, Relaxed);
         block

@@ -10,12 +10,8 @@ use serde::{Deserialize, Serialize};
 const SLOWEST: Duration = Duration::from_secs(60);
 
 /// Returns an empty histogram of latencies in nanoseconds, exact to three digits.
-///
-/// # Panics
-///
-/// Never panics, because the bounds are constants.
 pub(super) fn latencies() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, SLOWEST.as_nanos() as u64, 3).expect("valid bounds")
+    Histogram::new_with_bounds(1, SLOWEST.as_nanos() as u64, 3).expect("the constant bounds are valid")
 }
 
 /// Requests at a steady rate.

@@ -120,7 +120,7 @@ fn stretches(units: u64, most: u64, mut run: impl FnMut(u64) -> u64) -> u64 {
 /// The start value of a fingerprint.
 const FINGERPRINT: u64 = 0xCBF2_9CE4_8422_2325;
 
-/// Continues the fingerprint `sum` with `bytes` (FNV-1a of 64 bits).
+/// Continues the fingerprint `sum`, a 64-bit FNV-1a hash, with `bytes`.
 fn fingerprint(sum: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(sum, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3))
 }

@@ -77,8 +77,8 @@ impl Look {
 pub(crate) struct Chromium(PathBuf);
 
 impl Chromium {
-    /// Returns the program that `CHROMIUM` names, or else the first known program in `PATH`; `None`
-    /// if there is none.
+    /// Returns the program that `CHROMIUM` names, or else the first known program in `PATH`, or
+    /// `None` if there is none.
     pub(crate) fn find() -> Option<Self> {
         if let Some(path) = env::var_os("CHROMIUM") {
             return Some(Self(path.into()));

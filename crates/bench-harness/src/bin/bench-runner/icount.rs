@@ -52,7 +52,7 @@ fn counted(spec: &WorkloadSpec) -> bool {
     !threads && !spec.is_served() && !spec.reads_host() && !spec.is_alone()
 }
 
-/// Returns those contenders that can run a workload and that `peers` names. An empty `peers` stands
+/// Returns the contenders that can run a workload and that `peers` names. An empty `peers` stands
 /// for the contenders of this workspace, the allocator that does nothing, and the reference.
 fn entries(spec: &WorkloadSpec, peers: &[String]) -> Vec<Entry> {
     let by_default = [&OURS[..], &[ALWAYS[VOID], ALWAYS[REFERENCE]]].concat();

@@ -14,8 +14,8 @@ macro_rules! adapter {
         #[derive(Clone, Copy)]
         pub(crate) struct $name<T>(pub(crate) T);
 
-        // SAFETY: the contract of `Allocator` includes that of `RawAlloc`: blocks are valid and
-        // exclusive, and copies are equivalent. Only the cards of types that are `Sync` declare
+        // SAFETY: the contract of `Allocator` includes the contract of `RawAlloc`: blocks are valid
+        // and exclusive, and copies are equivalent. Only the cards of types that are `Sync` declare
         // `any_thread_free`.
         unsafe impl<T: $api> RawAlloc for $name<T> {
             #[inline(always)]

@@ -1,6 +1,6 @@
 //! The hash set of S2 in C++: `std::unordered_set` over three allocators, called in this process.
 //! The set is part of this program if the build found a C++ compiler. Its nodes are linked
-//! differently from those of the set in Rust, so compare the three allocators with one another
+//! differently from the nodes of the set in Rust, so compare the three allocators with one another
 //! first.
 
 use crate::card::{Caps, ContenderClass, Info};

@@ -11,7 +11,7 @@ use crate::runner::ContenderState;
 use crate::stats::{Estimate, Verdict};
 use crate::workloads::catalogue;
 
-/// The factor from the width of the 95 % interval to that of the 99 % interval, as for a normal
+/// The width of the 99 % interval divided by the width of the 95 % interval, for a normal
 /// distribution.
 const WIDER: f64 = 2.576 / 1.960;
 

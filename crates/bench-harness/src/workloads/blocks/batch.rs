@@ -23,13 +23,13 @@ pub(crate) fn batch<R: RawAlloc + Copy, const SIZE: usize>(alloc: R, blocks: &mu
     let (oldest_first, newest_first) = blocks.split_at(blocks.len() / 2);
     let half = oldest_first.len();
     for (i, &block) in oldest_first.iter().enumerate() {
-        // SAFETY: the block was allocated above and written with `i`. It is freed once, since it is
-        // only in this half.
+        // SAFETY: the block was allocated above and written with `i`. It is only in this half, so
+        // it is freed once.
         unsafe { free::<R, SIZE>(alloc, block, i as u8, &mut sum) };
     }
     for (i, &block) in newest_first.iter().enumerate().rev() {
-        // SAFETY: the block was allocated above and written with `half + i`. It is freed once,
-        // since it is only in this half.
+        // SAFETY: the block was allocated above and written with `half + i`. It is only in this
+        // half, so it is freed once.
         unsafe { free::<R, SIZE>(alloc, block, (half + i) as u8, &mut sum) };
     }
     sum
@@ -51,7 +51,8 @@ unsafe fn free<R: RawAlloc, const SIZE: usize>(alloc: R, block: *mut u8, tag: u8
         }
         *sum = mix(*sum, bytes.iter().map(|&byte| u64::from(byte)).sum());
     }
-    // SAFETY: the caller upholds the callee's contract.
+    // SAFETY: `alloc` returned the block for this layout, and the caller does not use it
+    // afterwards.
     unsafe { alloc.dealloc(block, layout(SIZE, 8)) };
 }
 

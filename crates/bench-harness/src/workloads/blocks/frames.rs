@@ -90,7 +90,7 @@ unsafe fn end<R: RawAlloc + Copy>(alloc: R, block: FrameBlock, sum: &mut u64) {
     let size = usize::from(block.size);
     // SAFETY: the block was touched when it was allocated.
     unsafe { verify::<R>(block.at, size, block.tag, sum) };
-    // SAFETY: the caller upholds the callee's contract.
+    // SAFETY: `alloc` returned the block for this layout, and the caller does not use it again.
     unsafe { alloc.dealloc(block.at, layout(size, 8)) };
 }
 

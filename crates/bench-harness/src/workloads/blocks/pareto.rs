@@ -136,7 +136,7 @@ impl<C: Contender> LiveItems<BlockStock<C>> for ParetoSlots {
 /// The size must be above zero.
 #[inline(always)]
 unsafe fn fresh<R: RawAlloc + Copy>(alloc: R, size: u16, tag: u8) -> ParetoSlot {
-    // SAFETY: the caller upholds the callee's contract.
+    // SAFETY: the caller passes a size above zero.
     let block = unsafe { alloc.alloc(layout(usize::from(size), 8)) };
     // SAFETY: the block has this size, and only this slot uses it.
     unsafe { block.write_bytes(tag, usize::from(size)) };

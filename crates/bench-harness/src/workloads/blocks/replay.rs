@@ -179,7 +179,7 @@ unsafe fn end<R: RawAlloc + Copy>(alloc: R, block: *mut u8, layout: Layout, tag:
     // SAFETY: the caller owns the block, and `touch` wrote the tag when the block was allocated and
     // when it grew.
     unsafe { verify::<R>(block, layout.size() as u32, tag, sum) };
-    // SAFETY: the caller upholds the callee's contract.
+    // SAFETY: `alloc` returned the block for this layout, and the caller does not use it again.
     unsafe { alloc.dealloc(block, layout) };
 }
 

@@ -41,7 +41,7 @@ impl Payload {
 /// all bytes.
 const SUMMED: usize = 64;
 
-/// In a counted run, compares all bytes of a buffer with those written, counts a difference as
+/// In a counted run, compares all bytes of a buffer with the written bytes, counts a difference as
 /// damage, and folds the first bytes into `sum`.
 #[inline(always)]
 pub(super) fn verify<S: Source>(buffer: &impl Readable, written: &[u8], sum: &mut u64) {

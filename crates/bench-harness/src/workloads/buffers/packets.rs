@@ -59,12 +59,12 @@ fn packets<S: Source, const CHUNKED: bool>(source: &mut S, state: &mut Packets<S
         let length = state.length(index);
         let piece = state.payload.piece(index, length);
         state.held[place] = Some(if CHUNKED {
-            // SAFETY: no more buffers are live than announced, and they are dropped in the order in
-            // which they were taken.
+            // SAFETY: the live buffers never exceed the demand of `create`, and they are dropped in
+            // the order in which they were taken.
             unsafe { source.grown(piece, CHUNK) }
         } else {
-            // SAFETY: no more buffers are live than announced, and they are dropped in the order in
-            // which they were taken.
+            // SAFETY: the live buffers never exceed the demand of `create`, and they are dropped in
+            // the order in which they were taken.
             unsafe { source.filled([piece]) }
         });
     }

@@ -1,5 +1,6 @@
 //! R1 over nodes: parses the document of R1, walks its tree and drops it. The contender holds the
-//! nodes, and the system's heap holds strings and lists. The parser and the walk are those of R1.
+//! nodes, and the system's heap holds strings and lists. The parser and the walk are the same as in
+//! R1.
 
 use core::alloc::Layout;
 use core::mem;
@@ -32,13 +33,13 @@ impl<F: NodeFamily> NodeStorage<F> {
             JsonNode::Null | JsonNode::Bool(_) | JsonNode::Number(_) | JsonNode::Text(_) => {}
             JsonNode::List(items) => {
                 for item in items {
-                    // SAFETY: the caller upholds the callee's contract.
+                    // SAFETY: the caller passes a node of this pool, so its children are too.
                     unsafe { self.free_node(item) };
                 }
             }
             JsonNode::Map(members) => {
                 for member in members {
-                    // SAFETY: the caller upholds the callee's contract.
+                    // SAFETY: the caller passes a node of this pool, so its children are too.
                     unsafe { self.free_node(member.value) };
                 }
             }
@@ -52,7 +53,7 @@ impl<F: NodeFamily> NodeStorage<F> {
     /// The nodes must be from this pool.
     unsafe fn free_node(&self, mut boxed: F::Box<JsonNode<Self>>) {
         let node = mem::replace(&mut *boxed, JsonNode::Null);
-        // SAFETY: the caller upholds the callee's contract.
+        // SAFETY: the caller passes a node of this pool, so its children are too.
         unsafe { self.release(node) };
         // SAFETY: the caller passes a node of this pool, and nothing uses it after this call.
         unsafe { self.0.take(boxed) };

@@ -156,7 +156,7 @@ fn split<F: NodeFamily>(tree: TreapLink<F>, key: Key) -> (TreapLink<F>, TreapLin
     }
 }
 
-/// Joins two trees. All keys of the first must be below those of the second.
+/// Joins two trees. All keys of the first must be below all keys of the second.
 fn merge<F: NodeFamily>(left: TreapLink<F>, right: TreapLink<F>) -> TreapLink<F> {
     match (left, right) {
         (Some(mut left), Some(right)) if left.priority >= right.priority => {

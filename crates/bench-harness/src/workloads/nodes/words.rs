@@ -32,8 +32,8 @@ impl Key {
         Self { prefix: u64::from_be_bytes(prefix), id }
     }
 
-    /// Returns a hash of the key. The order of the hashes is unrelated to that of the keys, which
-    /// keeps a treap balanced.
+    /// Returns a hash of the key. The order of the hashes is unrelated to the order of the keys, so
+    /// a treap stays balanced.
     pub(super) fn priority(self) -> u32 {
         (fingerprint(self.prefix, &self.id.to_le_bytes()) >> 32) as u32
     }

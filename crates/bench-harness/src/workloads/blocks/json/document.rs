@@ -47,10 +47,6 @@ impl Document {
     }
 
     /// Generates a document of at least `length` bytes.
-    ///
-    /// # Panics
-    ///
-    /// Never panics, because the generator writes JSON, as its tests check.
     pub fn generated(seed: u64, length: usize) -> Self {
         let text = generate(seed, length);
         let origin = format!("generated, {} bytes (rust-src is not installed)", text.len());
@@ -62,8 +58,7 @@ impl Document {
         Some(Self { text, nodes, origin })
     }
 
-    /// Returns a fingerprint of the text (64 bits of FNV-1a). It shows whether two runs parsed the
-    /// same text.
+    /// Returns the 64-bit FNV-1a hash of the text. It shows whether two runs parsed the same text.
     pub fn fingerprint(&self) -> u64 {
         fingerprint(FINGERPRINT, &self.text)
     }

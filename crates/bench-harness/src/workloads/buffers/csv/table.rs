@@ -40,10 +40,6 @@ pub(crate) struct CsvTable {
 
 impl CsvTable {
     /// Returns the table of this host. The first call reads or generates it.
-    ///
-    /// # Panics
-    ///
-    /// Never panics, because the generator writes CSV, as a test checks.
     pub(crate) fn shared() -> &'static Self {
         static SHARED: OnceLock<CsvTable> = OnceLock::new();
         SHARED.get_or_init(|| Self::shipped().unwrap_or_else(|| Self::generated(4141)))
@@ -82,10 +78,6 @@ impl CsvTable {
     }
 
     /// Generates rows of invented measurements, the same on every host for a seed.
-    ///
-    /// # Panics
-    ///
-    /// Never panics, because the generator writes CSV, as a test checks.
     pub(crate) fn generated(seed: u64) -> Self {
         let mut rng = stream(seed, 23);
         let mut text = String::new();

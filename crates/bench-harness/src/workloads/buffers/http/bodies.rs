@@ -1,4 +1,4 @@
-//! The pages that the server of R3 sends: those of the toolchain's documentation if it is
+//! The pages that the server of R3 sends: the pages of the toolchain's documentation if it is
 //! installed, and otherwise generated pages of similar sizes.
 
 use std::fs;

@@ -71,7 +71,7 @@ impl Client {
     }
 
     /// Reads once from a connection. Returns the request whose answer is complete after this read,
-    /// if any.
+    /// or `None` if no answer is complete.
     fn receive(&mut self, connection: usize) -> io::Result<Option<Waiting>> {
         let connection = &mut self.connections[connection];
         let Some(first) = connection.waiting.front() else { return Ok(None) };

@@ -66,15 +66,15 @@ pub(super) fn serve<S: Source>(mut stream: TcpStream) -> io::Result<()> {
             }
             continue;
         };
-        // SAFETY: one request and its answer are live at a time, as announced, and the request is
-        // dropped first.
+        // SAFETY: at most one request and its answer are live, which is the demand of `create`, and
+        // the request is dropped before the answer.
         let request = unsafe { source.filled([&arrived[unread.start..unread.start + length]]) };
         unread.start += length;
         let asked =
             page(&request).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not a request"))?;
         let body = &pages[asked];
-        // SAFETY: one request and its answer are live at a time, as announced, and the request is
-        // dropped first.
+        // SAFETY: at most one request and its answer are live, which is the demand of `create`, and
+        // the request is dropped before the answer.
         let answer = unsafe { source.filled([&head(body.len()), body.as_slice()]) };
         give(request);
         let mut sent = Ok(());

@@ -2,8 +2,8 @@
 //!
 //! `syn` parses the files in advance, and the result is a list of events, the starts and ends of
 //! nodes. The timed part reads only this list, so the time includes the nodes of R4's tree but not
-//! those of `syn`. Nodes of one kind are linked in a list below their parent. The tree allocates
-//! only nodes.
+//! the nodes of `syn`. Nodes of one kind are linked in a list below their parent. The tree
+//! allocates only nodes.
 
 mod events;
 mod tree;
