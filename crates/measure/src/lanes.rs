@@ -10,7 +10,7 @@ use std::{io, thread};
 /// # Errors
 ///
 /// If `work` fails or panics, its lane stops, and the other lanes process the remaining items.
-/// Returns the error of the lane with the lowest number among those that stopped.
+/// Returns the error of the lowest-numbered lane that stopped.
 pub fn in_lanes<I: Send, R: Send>(
     lanes: usize,
     items: Vec<I>,

@@ -15,7 +15,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 pub enum Who {
     /// The calling thread.
     Thread,
-    /// All threads of the process, including those that ended.
+    /// All threads of the process, including ended threads.
     Process,
 }
 
@@ -105,7 +105,7 @@ pub fn load_average() -> Option<String> {
 }
 
 /// Returns the value, in bytes, that a system file states in KiB on the line that starts with
-/// `name`; `None` if there is no such file, line or number.
+/// `name`, or `None` if there is no such file, line or number.
 #[must_use]
 pub fn reported(file: &str, name: &str) -> Option<u64> {
     let text = fs::read_to_string(file).ok()?;

@@ -33,15 +33,11 @@ pub fn page(title: &str, body: &str) -> String {
 /// [`table`], `piped` is [`piped`], and `lines` returns a table as lines for a terminal, with a
 /// line of dashes below the head. A template line that contains only a statement produces no line
 /// of output.
-///
-/// # Panics
-///
-/// Never panics, because the options are constants.
 pub fn environment() -> Environment<'static> {
     let mut syntax = SyntaxConfig::builder();
     syntax.trim_blocks(true).lstrip_blocks(true).keep_trailing_newline(true);
     let mut environment = Environment::new();
-    environment.set_syntax(syntax.build().expect("valid options"));
+    environment.set_syntax(syntax.build().expect("the constant options are valid"));
     environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
     environment.set_formatter(|out, state, value| match value.as_str() {
         Some(text) if matches!(state.auto_escape(), AutoEscape::Html) && !value.is_safe() => {

@@ -23,7 +23,7 @@ pre { overflow: auto; padding: 16px; background: light-dark(#f6f8fa, #151b23) }
 ";
 
 /// A script that writes four widths into an attribute of the page that contains the frame. The
-/// attribute is named after the frame. The widths are those of the loaded picture (0 if it was not
+/// attribute is named after the frame. These are the widths of the loaded picture (0 if it was not
 /// loaded), of the displayed picture, of the frame, and of the frame's content.
 const PROBE: &str = "<script>addEventListener('load', () => {
     const picture = document.querySelector('img');

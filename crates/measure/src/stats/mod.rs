@@ -68,8 +68,8 @@ mod tests {
         radius * (core::f64::consts::TAU * rng.random::<f64>()).cos()
     }
 
-    /// Returns logarithms of ratios like those of a run: each process has an offset, each round
-    /// has noise, and one round in twenty is an outlier.
+    /// Returns logarithms of ratios like the ratios of a run: each process has an offset, each
+    /// round has noise, and one round in twenty is an outlier.
     fn run(
         rng: &mut Xoshiro256PlusPlus,
         truth: f64,
