@@ -21,7 +21,8 @@ pub fn resident() -> usize {
     pages.expect("the second word is a number") * PAGE
 }
 
-/// Returns the number of minor page faults of the process so far: those that needed no disk access.
+/// Returns the number of minor page faults of the process so far, that is, of faults without a disk
+/// access.
 ///
 /// # Panics
 /// Panics if `/proc/self/stat` cannot be read or does not contain the number.
@@ -34,8 +35,8 @@ pub fn faults() -> usize {
 }
 
 /// Returns the maximum number of resident bytes that huge pages add around used spans of `lengths`
-/// different lengths: 2 MiB for each length if the system gives huge pages to every program, and
-/// otherwise 0.
+/// different lengths. This is 2 MiB for each length if the system gives huge pages to every
+/// program, and otherwise 0.
 #[must_use]
 pub fn huge_page_excess(lengths: usize) -> usize {
     let mode = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
@@ -116,8 +117,8 @@ pub fn freed_elsewhere<B: Send>(
     })
 }
 
-/// Measures two bursts that two other threads allocate. Two more threads free them at the same
-/// time, while the threads that allocated them sleep. The result is that of both bursts together.
+/// Measures two bursts that two other threads allocate. While these threads sleep, two more threads
+/// free the bursts at the same time. The result covers both bursts together.
 pub fn two_freed_at_once<B: Send>(make: impl Fn() -> B + Sync, free: impl Fn(&mut B) + Sync) -> BurstMemory {
     let (before, faults_before) = (resident(), faults());
     let (send, receive) = sync_channel(2);

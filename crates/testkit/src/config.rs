@@ -53,7 +53,7 @@ pub const EXCHANGES: usize = here_or_miri(8, 1);
 /// [`Extent::Bytes`](crate::ops::Extent::Bytes).
 pub const LARGEST_DRAWN: usize = here_or_miri(1 << 20, 32 << 10);
 /// The maximum number of live bytes. The suite skips each allocation, and each call of `grow`, that
-/// would exceed this bound, except those of [`Extent::Huge`](crate::ops::Extent::Huge).
+/// would exceed this bound. Operations of [`Extent::Huge`](crate::ops::Extent::Huge) are exempt.
 pub const LIVE_BYTES: usize = here_or_miri(48 << 20, 4 << 20);
 /// The largest number of live blocks. The suite skips allocations that would exceed this bound.
 pub const LIVE_BLOCKS: usize = here_or_miri(512, 64);

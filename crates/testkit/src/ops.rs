@@ -280,8 +280,8 @@ impl OpKind {
     }
 }
 
-/// Decodes an alignment in bytes. Most alignments are those of ordinary types, some are up to 64
-/// KiB, and one in 256 is [`RARE_ALIGN`].
+/// Decodes an alignment in bytes. Most alignments are alignments of ordinary types, some are up to
+/// 64 KiB, and one in 256 is [`RARE_ALIGN`].
 fn align(selector: u8) -> usize {
     let selector = usize::from(selector);
     match selector {

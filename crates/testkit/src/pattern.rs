@@ -56,7 +56,7 @@ pub(crate) unsafe fn fill(start: NonNull<u8>, range: Range<usize>, seed: u8) {
 }
 
 /// Returns the first byte at the offsets `range` from `start` that differs from the pattern of
-/// `seed`, if any.
+/// `seed`, or `None` if there is none.
 ///
 /// # Safety
 ///
@@ -68,7 +68,8 @@ pub(crate) unsafe fn first_change(start: NonNull<u8>, range: Range<usize>, seed:
     unsafe { first_difference(start, range, |at, end| pattern_piece(at, end, seed)) }
 }
 
-/// Returns the first byte at the offsets `range` from `start` that is not zero, if any.
+/// Returns the first byte at the offsets `range` from `start` that is not zero, or `None` if there
+/// is none.
 ///
 /// # Safety
 ///
@@ -89,8 +90,8 @@ fn pattern_piece(at: usize, end: usize, seed: u8) -> &'static [u8] {
 }
 
 /// Returns the first byte at the offsets `range` from `start` that differs from the expected bytes,
-/// if any. `expect(at, end)` returns at least one of the expected bytes from offset `at`, and none
-/// from `end` on.
+/// or `None` if there is none. `expect(at, end)` returns at least one of the expected bytes from
+/// offset `at`, and none from `end` on.
 ///
 /// # Safety
 ///

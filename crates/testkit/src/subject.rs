@@ -68,7 +68,7 @@ pub trait Subject {
     }
 
     /// Returns whether the allocator may refuse this ordinary request although the backing
-    /// allocator refused nothing, for instance because of a limit on its memory.
+    /// allocator refused nothing. One reason is a limit on the allocator's memory.
     fn may_refuse(&self, _layout: Layout) -> bool {
         false
     }
