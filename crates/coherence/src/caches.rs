@@ -56,8 +56,8 @@ impl Caches {
         address / LINE..=last / LINE
     }
 
-    /// Accesses a line from a core. Returns the event that the access causes; `None` if the core's
-    /// cache may already access the line in this way, or if no cache contained the line.
+    /// Accesses a line from a core. Returns the event that the access causes, or `None` if the
+    /// core's cache may already access the line in this way, or if no cache contained the line.
     ///
     /// # Panics
     ///

@@ -65,7 +65,7 @@ impl TracedWorkload {
         }
     }
 
-    /// Returns the workload with this name; `None` if there is none.
+    /// Returns the workload with this name, or `None` if there is none.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let known = Self::KNOWN.map(|(workload, _)| workload);

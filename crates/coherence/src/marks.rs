@@ -41,7 +41,7 @@ impl Phase {
         self as usize * CORES + core
     }
 
-    /// Returns the phase and the core of an index; `None` if the index is not in the table.
+    /// Returns the phase and the core of an index, or `None` if the index is not in the table.
     pub(crate) fn at(index: usize) -> Option<(Self, usize)> {
         Some((*Self::ALL.get(index / CORES)?, index % CORES))
     }
@@ -72,7 +72,7 @@ impl Fact {
         }
     }
 
-    /// Returns the fact that a line states; `None` if the line states no fact.
+    /// Returns the fact that a line states, or `None` if the line states no fact.
     pub(crate) fn read(line: &str) -> Option<Self> {
         let mut words = line.strip_prefix(PREFIX)?.split_ascii_whitespace();
         let name = words.next()?;

@@ -136,7 +136,7 @@ impl Replay {
         }
     }
 
-    /// Returns the phase and the core of the mark at this address; `None` if there is no mark.
+    /// Returns the phase and the core of the mark at this address, or `None` if there is no mark.
     fn mark(&self, address: u64) -> Option<(Phase, usize)> {
         let index = address.checked_sub(self.table?)?;
         (index < TABLE as u64).then(|| Phase::at(index as usize))?

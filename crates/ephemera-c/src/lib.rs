@@ -6,9 +6,9 @@
 //! ```
 //!
 //! The library serves blocks from `Heap`, an allocator like
-//! [`PooledAllocator`](typed_pool::PooledAllocator). `free` does not get a size, so the module
-//! `sized` reads the size from the header of the block's unit or from the page in front of the
-//! block, or derives it from the length of the block's span. Blocks of the `reserve` have one size.
+//! [`PooledAllocator`](typed_pool::PooledAllocator). `free` does not get a size. The module `sized`
+//! reads the size from the header of the block's unit or from the page in front of the block, or
+//! derives it from the length of the block's span. Blocks of the `reserve` have one size.
 //!
 //! If the library detects that a pointer passed to it is not a live block, it ends the process with
 //! a message. With debug assertions, it keeps a table of live blocks and detects every such

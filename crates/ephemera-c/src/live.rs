@@ -35,7 +35,7 @@ static ROOT: [AtomicPtr<LiveLeaf>; 1 << ROOT_BITS] =
 /// leaf, the index of the word in the piece, and a mask with one bit of the word.
 type PlaceBits = (&'static AtomicPtr<LiveLeaf>, usize, usize, u64);
 
-/// Returns the position of the bit for an address; `None` if no block can start there.
+/// Returns the position of the bit for an address, or `None` if no block can start there.
 fn place_of(addr: usize) -> Option<PlaceBits> {
     let bits = |from: u32, count: u32| (addr >> from) & ((1 << count) - 1);
     let root = ROOT.get(addr >> (PIECE_BITS + LEAF_BITS))?;
@@ -44,7 +44,7 @@ fn place_of(addr: usize) -> Option<PlaceBits> {
     (addr % MIN_ALIGN == 0).then_some((root, bits(PIECE_BITS, LEAF_BITS), granule / 64, bit))
 }
 
-/// Returns the table that an entry points to, if any.
+/// Returns the table that an entry points to, or `None` if the entry is null.
 fn table_of<T>(entry: &AtomicPtr<T>) -> Option<&'static T> {
     // ORDERING: Acquire. Pairs with the Release in `table_or_new`: this thread sees the zeroed
     // table.

@@ -56,7 +56,7 @@ pub(crate) fn take() -> Option<NonNull<u8>> {
     Some(block)
 }
 
-/// Returns the number of the block that starts at this address; `None` if there is none.
+/// Returns the number of the block that starts at this address, or `None` if there is none.
 fn number_of(block: NonNull<u8>) -> Option<usize> {
     let offset = block.addr().get().wrapping_sub(RESERVE.0.get().addr());
     (offset < SIZE * BLOCKS && offset % SIZE == 0).then_some(offset / SIZE)

@@ -122,9 +122,9 @@ fn run_everywhere() -> usize {
     }
 }
 
-/// If `EPHEMERA_REFUSE` is set, runs the program and exits. This function and the library's
-/// `at_load` are both in `.init_array`, and this function runs first, so it decides how threads
-/// end: by a thread-specific key if `EPHEMERA_KEY` is set, and otherwise as in a Rust program.
+/// If `EPHEMERA_REFUSE` is set, runs the program and exits. The program's `.init_array` has this
+/// function before the library's `at_load`, so this function decides how threads end. They end by a
+/// thread-specific key if `EPHEMERA_KEY` is set, and otherwise as in a Rust program.
 extern "C" fn before_main() {
     // SAFETY: the name is NUL-terminated, and no other thread runs that could change the
     // variable.
