@@ -15,7 +15,7 @@ use bench_harness::contenders::{self, TWIN};
 use bench_harness::workloads::{Context, Corpus, Document, Scale, Sources, WorkloadSpec, catalogue};
 use criterion::Criterion;
 
-/// Runs the quick workloads of `class` that the command line selects, except those that need a
+/// Runs the quick workloads of `class` that the command line selects, except workloads that need a
 /// process for each contender. Each workload is a benchmark group, with one function for each
 /// contender that can run the workload.
 pub fn run(class: ContenderClass) {

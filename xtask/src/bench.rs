@@ -54,8 +54,8 @@ pub(crate) struct BenchOptions {
     #[arg(long)]
     full: bool,
     /// Build without link-time optimisation across crates, as a user's release build does, and
-    /// without the less known contenders in Rust. The ratios differ from those of the full build.
-    /// Before you quote them, compare them with a summary of the full build (`--baseline`).
+    /// without the less known contenders in Rust. The ratios differ from the ratios of the full
+    /// build. Before you quote them, compare them with a summary of the full build (`--baseline`).
     #[arg(long, conflicts_with = "icount")]
     thin: bool,
     /// Run the workloads or programs that match a regular expression.
@@ -88,7 +88,7 @@ pub(crate) struct BenchOptions {
     rest: Vec<String>,
 }
 
-/// The options of `--programs` and `--scopes`, in addition to those of every measurement.
+/// The options of `--programs` and `--scopes`, in addition to the options of every measurement.
 #[derive(Debug, Default, Args)]
 pub(crate) struct ProgramOptions {
     /// Run third-party programs over each general allocator, each in separate processes; needs
@@ -231,8 +231,8 @@ impl BenchOptions {
 }
 
 /// Returns the command that builds or runs the harness: `what` is `build` or `run`. With `peers`,
-/// the harness has these contenders in Rust, and those in C and C++ that can be built here. If
-/// `peers` is `None`, the harness is built without features.
+/// the harness has these contenders in Rust, and all contenders in C and C++ that can be built
+/// here. If `peers` is `None`, the harness is built without features.
 pub(crate) fn harness(ws: &Workspace, what: &str, profile: &str, peers: Option<RustPeers>) -> Result<Cmd> {
     if !ws.package(HARNESS)?.bins.iter().any(|bin| bin == RUNNER) {
         bail!("the package {HARNESS} has no program {RUNNER}: this checkout is not complete");

@@ -1,4 +1,4 @@
-//! Selects the harness's contenders, and detects which of those in C and C++ can be built here.
+//! Selects the harness's contenders, and detects which contenders in C and C++ can be built here.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -42,7 +42,7 @@ enum PeerNeed {
     Cc,
     /// A C++20 compiler whose programs run.
     Cxx,
-    /// `make`, for the makefiles of the sources and those that CMake writes.
+    /// `make`, for the makefiles of the sources and the makefiles that CMake writes.
     Make,
     /// CMake.
     Cmake,

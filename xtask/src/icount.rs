@@ -1,9 +1,9 @@
 //! `cargo xtask bench --icount`: counts instructions per operation and compares them with the
 //! record in `benches/icount.json`.
 //!
-//! On a busy machine, times cannot show a regression of a few per cent. Counts can, since they are
-//! the same in every run. Counts do not tell which allocator is faster: an access counts as one
-//! instruction, whether it hits or misses the cache.
+//! On a busy machine, times cannot show a regression of a few per cent. Counts of instructions can
+//! show it, because they are the same in every run. Counts do not tell which allocator is faster:
+//! an access counts as one instruction, whether it hits or misses the cache.
 
 mod compare;
 

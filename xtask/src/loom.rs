@@ -49,8 +49,8 @@ fn verdict(ran: u64, nothing: &str) -> Outcome {
     if ran == 0 { Outcome::Failed(nothing.to_owned()) } else { Outcome::Passed(format!("{ran} models")) }
 }
 
-/// Runs the models of a package, or those that `model` names, and returns the number that passed.
-/// Returns an error if the build or a model failed.
+/// Runs the models of a package, or only the models that `model` names, and returns the number of
+/// models that passed. Returns an error if the build or a model failed.
 fn models(ws: &Workspace, package: &Package, model: Option<&str>, preemptions: u32) -> Result<u64> {
     let mut ran = 0;
     for (targets, filter) in selection(package, model) {

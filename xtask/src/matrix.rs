@@ -144,7 +144,7 @@ fn run_cell(ws: &Workspace, dir: &str, cell: MatrixCell) -> Result<Outcome> {
     for set in cell.features {
         let mut cargo = match cell.compiler {
             // Warnings are denied to find code that is dead without a feature. Only the pinned
-            // compiler denies them, since other compilers have other lints.
+            // compiler denies them, because other compilers have other lints.
             Compiler::Pinned => ws.cargo().env_append("RUSTFLAGS", "-Dwarnings"),
             Compiler::Oldest => ws.cargo_of(&compiler),
             // `test/unit` runs the whole suite of testkit. Here, a quarter of the suite's cases is

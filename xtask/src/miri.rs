@@ -40,8 +40,8 @@ const STRICT: &str = "-Zmiri-strict-provenance -Zmiri-symbolic-alignment-check";
 const QUICK: &str = "-Zmiri-provenance-gc=1000";
 
 /// The flags of the search with seeds: more preemptions than by default, and spurious failures of
-/// four in five weak exchanges. In addition, no thread reuses another thread's address, since that
-/// would order the two threads and hide races.
+/// four in five weak exchanges. In addition, no thread reuses another thread's address, because
+/// reuse would order the two threads and hide races.
 const CONCURRENT: &str = "-Zmiri-preemption-rate=0.05 -Zmiri-address-reuse-cross-thread-rate=0 \
     -Zmiri-compare-exchange-weak-failure-rate=0.8";
 
@@ -161,8 +161,8 @@ fn plan<'w>(
     steps
 }
 
-/// Runs the threaded tests with many seeds. Skips targets whose source has no threaded test, since
-/// each start of Miri costs more than a second.
+/// Runs the threaded tests with many seeds. Skips targets whose source has no threaded test,
+/// because each start of Miri costs more than a second.
 fn many_seeds(
     ws: &Workspace,
     package: &Package,
@@ -271,8 +271,8 @@ mod tests {
                 assert!(package.tests.iter().any(|test| test == file), "{} has no test {file}", gate.dir);
             }
             // A name that ends in `_tests` is a module of unit tests. Every other entry of
-            // `skipped_in_ci` is the start of a test's name, or has the form `suite::test`. Of the
-            // latter, only the suite's name is checked.
+            // `skipped_in_ci` is the start of a test's name, or has the form `suite::test`. For the
+            // form `suite::test`, only the suite's name is checked.
             let (units, tests): (Vec<_>, Vec<_>) =
                 gate.skipped_in_ci.iter().partition(|name| name.ends_with("_tests"));
             for skipped in units.into_iter().chain(gate.slow_units) {

@@ -34,8 +34,8 @@ const OURS: [&str; 9] = [
     "RUSTC",
 ];
 
-/// Sets the time limit of the whole run. When `after` has passed, running children are stopped and
-/// new ones are refused.
+/// Sets the time limit of the whole run. When `after` has passed, this module stops running
+/// children and starts no new ones.
 pub(crate) fn set_deadline(after: Duration) {
     // Only `ci` calls this function, once. A second call would have no effect.
     let _ = DEADLINE.set(Instant::now() + after);

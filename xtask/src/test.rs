@@ -188,7 +188,7 @@ fn commands(ws: &Workspace, packages: TestedPackages, cargo: &Cmd) -> Vec<Cmd> {
 }
 
 /// Builds the tests of `test/unit` in `ci` and the programs that these tests start. Uses the
-/// commands of that step, since cargo unifies features over all packages of a command: another
+/// commands of that step, because cargo unifies features over all packages of a command: another
 /// selection would rebuild most of the harness.
 pub(crate) fn build(ws: &Workspace) -> Result<()> {
     for cargo in workspace(ws, &ws.cargo().arg("test")) {

@@ -45,7 +45,7 @@ pub(crate) fn std_tests(toolchain: &str) -> &'static str {
 
 /// Returns [`NIGHTLY`] if that toolchain has `components`, otherwise the name of another nightly
 /// that has them. With `Install`, lets rustup install what is missing. Prints the choice unless it
-/// is the one that was printed last.
+/// is the same as the last printed choice.
 pub(crate) fn nightly(components: &[&str], missing: MissingToolchain) -> FoundToolchain {
     // The lock is taken first, so that steps that run side by side do not both install the nightly.
     let mut said = SAID.lock().unwrap_or_else(|gone| gone.into_inner());

@@ -22,8 +22,8 @@ const BLOCKS: usize = 1_000;
 const SIZES: usize = 50;
 
 /// The number of scopes that run before the first sample. A thread that runs many scopes keeps
-/// units for later scopes. After these runs, the samples resemble those of a service that has run
-/// for a while.
+/// units for later scopes. After these runs, the samples resemble the samples of a service that has
+/// run for a while.
 const EARLIER: usize = 1_000;
 
 /// An operation: its name, and a function that takes a sample in nanoseconds per call.

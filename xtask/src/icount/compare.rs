@@ -16,8 +16,8 @@ pub(super) const BUILD: &str = "profile icount (thin LTO), without the contender
 const SHARE: f64 = 0.01;
 const INSTRUCTIONS: f64 = 2.0;
 
-/// Contenders that are shown for comparison and cannot fail: the allocator that does nothing, whose
-/// count is that of the loop, and the C library.
+/// Contenders that are shown for comparison and cannot fail: the C library, and the allocator that
+/// does nothing, which counts only the loop.
 const CONTEXT: [&str; 2] = [LOOP, "glibc"];
 const LOOP: &str = "nothing";
 
@@ -62,7 +62,8 @@ fn conditions(counts: &InstructionCounts) -> [(&'static str, String); 6] {
     ]
 }
 
-/// Returns the contenders whose counts can fail the comparison: all except those in [`CONTEXT`].
+/// Returns the contenders whose counts can fail the comparison: all contenders that are not in
+/// [`CONTEXT`].
 pub(super) fn gated(counts: &InstructionCounts) -> Vec<&str> {
     let counted = counts.workloads.values().flat_map(|workload| workload.instructions.keys());
     let ours: BTreeSet<_> = counted.map(String::as_str).filter(|key| !CONTEXT.contains(key)).collect();

@@ -5,9 +5,10 @@
 pub(super) enum MiriExtent {
     /// All tests.
     Whole,
-    /// All tests except those that [`MiriGate::skipped_in_ci`] and [`MiriGate::whole_only`] name.
+    /// All tests except the tests that [`MiriGate::skipped_in_ci`] and [`MiriGate::whole_only`]
+    /// name.
     Short,
-    /// The unit tests except those that [`MiriGate::slow_units`] names.
+    /// The unit tests except the tests that [`MiriGate::slow_units`] names.
     Units,
 }
 

@@ -1,4 +1,4 @@
-//! Finds the test targets of a package that Miri can run, and those that have threaded tests.
+//! Finds the test targets of a package that Miri can run, and the targets that have threaded tests.
 
 use std::path::{Path, PathBuf};
 

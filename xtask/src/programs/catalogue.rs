@@ -37,8 +37,8 @@ pub(super) enum ProgramWay {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SystemCommand {
     pub(super) program: &'static str,
-    /// The arguments with which the program prints the path of its executable, because the command
-    /// may be a script that starts the program. Empty for a command that is usually not a script.
+    /// The arguments that make the command print the path of the program's executable. Only a
+    /// command that may be a script needs them; for any other command, they are empty.
     pub(super) finds_itself: &'static [&'static str],
     pub(super) arguments: &'static [&'static str],
     /// Environment variables that make the program use `malloc`, and its output the same in each

@@ -15,11 +15,11 @@ use rustix::io::retry_on_intr;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use serde::{Deserialize, Serialize};
 
-/// The initial time between two readings of a process's memory. The time doubles whenever readings
-/// are dropped.
+/// The initial time between two readings of a process's memory. The time doubles whenever the
+/// sampler drops readings.
 const BETWEEN: Duration = Duration::from_millis(5);
 
-/// The number of readings at which every second reading is dropped.
+/// The number of readings at which the sampler drops every second reading.
 const READINGS: usize = 400;
 
 /// A part of the message that the loader prints if it ignores a preloaded library.

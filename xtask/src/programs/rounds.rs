@@ -216,8 +216,9 @@ impl BuiltPrograms {
         padding: usize,
         out: &Path,
     ) -> Result<(ProcessFigures, String), String> {
-        // The user's variables may configure an allocator, so they are cleared. The stack's address
-        // alone can reverse a comparison, so a variable of random length moves the stack.
+        // The user's variables may configure an allocator, so this function clears them. The
+        // stack's address alone can reverse a comparison, so a variable of random length moves the
+        // stack.
         let clean = |program: &OsStr| {
             let mut command = Command::new(program);
             command.env_clear().env("PADDING", "x".repeat(padding)).current_dir(&ws.root);
@@ -263,8 +264,8 @@ fn path<'built>(
     }
 }
 
-/// Returns the programs without those that are not installed on the system. Prints the names of the
-/// programs that it leaves out. Returns an error if no program remains.
+/// Returns the programs without the programs that are not installed on the system. Prints the names
+/// of the programs that it leaves out. Returns an error if no program remains.
 fn installed(programs: Vec<MeasuredProgram>) -> Result<Vec<MeasuredProgram>> {
     let starts = |command: SystemCommand| {
         let mut asked = Command::new(command.program);

@@ -81,7 +81,7 @@ impl RecordedBench {
         serde_json::from_value(file).context("the file is not a summary")
     }
 
-    /// Returns the run, or an error if its build is not the one with fat LTO.
+    /// Returns the run, or an error if its build is not the build with fat LTO.
     pub(super) fn of_the_measured_build(self) -> Result<Self> {
         let build = &self.host.profile;
         if !build.starts_with(MEASURED_BUILD) {

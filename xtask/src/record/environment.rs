@@ -15,8 +15,8 @@ use std::path::Path;
 /// Environment variables: their values, by name.
 type Variables = BTreeMap<OsString, OsString>;
 
-/// Variables that cargo sets for the processes that it starts, in addition to those that begin with
-/// `CARGO_PKG_`.
+/// Variables that cargo sets for the processes that it starts, in addition to variables that begin
+/// with `CARGO_PKG_`.
 const CARGO: [&str; 8] = [
     "CARGO",
     "CARGO_BIN_NAME",

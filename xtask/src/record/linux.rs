@@ -240,7 +240,7 @@ fn describe(
     Ok(out)
 }
 
-/// Lists the other processes that made a call, and counts those that made none.
+/// Lists the other processes that made a call, and counts the processes that made none.
 fn list(out: &mut String, parts: &Path, others: &[RecordedProcess]) {
     let (calling, idle): (Vec<_>, Vec<_>) = others.iter().partition(|other| other.called);
     if !calling.is_empty() {

@@ -1,5 +1,5 @@
-//! Manages the output of a recording: the file TRACE, and the directory TRACE.processes next to
-//! it. A lock allows one recording at a time to write there.
+//! Manages the output of a recording: the file TRACE, and the directory TRACE.processes next to it.
+//! A lock allows one recording at a time to write to them.
 //!
 //! Each recording has its own directory in TRACE.processes, with a unique name. A process that
 //! outlives its recording therefore cannot write into a later recording. A recording removes the

@@ -46,7 +46,7 @@ pub(super) fn obstacle(file: &Path) -> Option<&'static str> {
         let line = script.split(|byte| *byte == b'\n').next()?;
         let interpreter = line.split(|byte| byte.is_ascii_whitespace()).find(|word| !word.is_empty())?;
         let interpreter = Path::new(OsStr::from_bytes(interpreter));
-        // The search follows one interpreter only, since a chain of scripts could be circular.
+        // The search follows one interpreter only, because a chain of scripts could be circular.
         return binary(&fs::read(interpreter).ok()?);
     }
     if fs::metadata(file).is_ok_and(|data| data.permissions().mode() & 0o6000 != 0) {

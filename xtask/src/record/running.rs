@@ -21,9 +21,9 @@ use super::processes;
 const CAUGHT: [c_int; 7] =
     [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2, libc::SIGALRM, libc::SIGTERM];
 
-/// The signals that this thread, the tool's only one, blocks and waits for: those in [`CAUGHT`],
-/// and the one that reports a child's end. Dropping this value discards pending signals and
-/// restores the previous state.
+/// The signals that this thread, the tool's only one, blocks and waits for: the signals in
+/// [`CAUGHT`], and the signal that reports a child's end. Dropping this value discards pending
+/// signals and restores the previous state.
 pub(super) struct BlockedSignals {
     waited: libc::sigset_t,
     /// The signals that were blocked before.
@@ -31,8 +31,8 @@ pub(super) struct BlockedSignals {
 }
 
 impl BlockedSignals {
-    /// Blocks the signals, except those that were ignored when xtask was started. The program also
-    /// starts with those signals ignored.
+    /// Blocks the signals, except signals that were ignored when xtask was started. The program
+    /// also starts with those signals ignored.
     pub(super) fn block() -> Self {
         let mut waited = MaybeUninit::<libc::sigset_t>::zeroed();
         // SAFETY: the set is writable.

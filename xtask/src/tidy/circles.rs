@@ -162,7 +162,7 @@ fn target<'m, 'a>(
     let import =
         imports.iter().find(|import| import.name == *item || import.name == "*" && import.is_public_use);
     match import.filter(|import| depth < 8 && !core::ptr::eq(*import, path)) {
-        // The item may be one of those that the star imports.
+        // The star may import the item.
         Some(import) if import.name == "*" => None,
         Some(import) => target(modules, owner, import, depth + 1),
         None => Some(owner),

@@ -15,7 +15,7 @@ fn check_manifest(file: &SourceFile) -> Vec<Finding> {
     let mut inside = false;
     let mut of_models = false;
     let mut documented = false;
-    // The number of open brackets, since a list may span several lines.
+    // The number of open brackets. A list may span several lines.
     let mut open = 0_i32;
     for (index, line) in file.text.lines().map(str::trim).enumerate() {
         if open == 0 && line.starts_with('[') {

@@ -21,7 +21,7 @@ impl SourceLine {
 enum LexerState {
     Code,
     LineComment,
-    /// The number of comments that are open, since block comments nest.
+    /// The number of open comments. Block comments nest.
     BlockComment(u32),
     Text,
     /// The number of `#` that close the string.

@@ -1,4 +1,4 @@
-//! Tests of signals: those that end the program, those that the tool passes on, and those that the
+//! Tests of signals that end the program, signals that the tool passes on, and signals that the
 //! program sends itself.
 
 use core::time::Duration;
