@@ -76,6 +76,8 @@ impl Chain {
 
     /// Moves the first `len` bytes of the open region to a free run of at least `need` bytes, and
     /// returns that run as the new open region. Returns `None` if there is no such run.
+    #[cold]
+    #[inline(never)]
     fn relocate(&mut self, from: OpenRegion, len: usize, need: usize) -> Option<OpenRegion> {
         self.note_used(len);
         let (guard, region) = self.open_elsewhere(need)?;
