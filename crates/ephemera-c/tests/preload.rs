@@ -157,8 +157,9 @@ fn compiled(name: &str, source: &str, args: &[&str]) -> Option<PathBuf> {
     Some(path)
 }
 
-/// `dlopen` holds the dynamic linker's lock while it runs the constructors of a library. The C
-/// library registers the destructors of thread-locals under that lock.
+/// `dlopen` holds the dynamic linker's lock while it runs the constructors of a library, and the C
+/// library takes that lock to register the destructor of a thread-local. So a thread that registers
+/// one while a constructor waits for that thread would deadlock.
 #[test]
 fn a_thread_that_dlopen_waits_for_can_allocate() {
     let source = "

@@ -165,10 +165,10 @@ impl<H> IdleQueue<H> {
         self.more.get()
     }
 
-    /// Adds a heap to the queue, unless it is there already or has no mail any more. This thread
-    /// has just pushed to the heap. `bytes` is the size of the pushed unit. If the heap's owner is
-    /// idle by bytes, some calls look at the heap. One in 64 calls for a heap looks at the queue,
-    /// unless the call has already looked at the heap.
+    /// Adds a heap to the queue if it has mail and is not queued yet. This thread has just pushed a
+    /// unit of `bytes` bytes to the heap. After every 64 KiB of pushed units, a call looks at the
+    /// heap if its owner is idle by bytes. One in 64 calls for a heap looks at the queue, unless
+    /// the call has already looked at the heap.
     ///
     /// The push ended with a fence, so either this thread sees that the heap has left the queue, or
     /// the thread that removes the heap sees the push.

@@ -33,8 +33,8 @@ fn ran(output: &Output) -> bool {
 /// answer with a third argument applies only to calls with this argument.
 fn answering(answers: &[Answer]) -> Vec<libc::sock_filter> {
     let one = |code, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
-    // The offsets in the filter's input: the number of the call, and the low half of its third
-    // argument.
+    // In the filter's input, the call's number is at offset 0, and the low half of its third
+    // argument is at offset 32.
     let load = |offset| one(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, offset);
     let equal = |value, otherwise| one(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, otherwise, value);
     let answer = |action| one(libc::BPF_RET | libc::BPF_K, 0, 0, action);

@@ -21,7 +21,7 @@ const WINDOW: usize = 4_096;
 /// A straggler lives this many times longer than the other blocks.
 const LONGER: usize = 100;
 
-/// One block in this number is a straggler.
+/// One in this many blocks is a straggler.
 const ONE_IN: usize = 100;
 
 /// Blocks of 64 to 1,024 bytes, of which the oldest is freed first. One block in `aligned` is

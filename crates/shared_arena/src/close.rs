@@ -143,8 +143,8 @@ pub(crate) fn unlink(shard: ShardPtr, group: PageGroupPtr) {
 /// Returns whether that freed the store.
 ///
 /// # Safety
-/// All shards were closed, and `left` parts of the store remain after that. The caller does not use
-/// the store again.
+/// All shards are closed, and `left` is the sum of the parts of the store that closing them left.
+/// The caller does not use the store again.
 pub(crate) unsafe fn close_store(store: NonNull<ArenaStore>, left: usize) -> bool {
     // SAFETY: the count of parts still includes the closing thread's own, so the store is live.
     let this = unsafe { store.as_ref() };

@@ -11,10 +11,11 @@ use crate::unit::{UnitPtr, UnitState};
 /// The memory that a pool holds from its backing allocator, and the part of it that is live.
 ///
 /// Allocations and frees of slots do not update counters for statistics. Instead, the thread that
-/// asks for statistics walks all units. The result is exact while no other thread operates on the
-/// pool, except for `unsettled_slots`. A running thread does not publish which slots of its front
-/// (the unit that it allocates from) are live. Nor does it publish whether it keeps a freed slot of
-/// another unit for its next allocation. These slots do not count in `slots_live`.
+/// asks for statistics walks all units. While no other thread operates on the pool, the result is
+/// exact except for the slots that `unsettled_slots` counts. A running thread does not publish
+/// which slots of its front (the unit that it allocates from) are live. Nor does it publish whether
+/// it keeps a freed slot of another unit for its next allocation. These slots do not count in
+/// `slots_live`.
 ///
 /// # Examples
 ///

@@ -272,8 +272,8 @@ impl UnitPtr {
         self.until().publish(1);
     }
 
-    /// Returns an upper bound of the number of live slots, on a thread that is not the owner.
-    /// Returns `None` if the owner changes `further` during the call.
+    /// Returns an upper bound on the number of live slots, or `None` if the owner changes `further`
+    /// during the call. Threads other than the owner may call this method.
     pub(crate) fn observe_live(self) -> Option<usize> {
         let further = self.further().observe();
         let until = self.until().observe();

@@ -29,8 +29,8 @@ pub(super) struct ReadmeClass {
     pub(super) rows: Vec<FrontRow>,
 }
 
-/// A row of the first page: a workload, the key of the contender that the page recommends for it,
-/// and the key of the peer.
+/// A row of README.md: a workload, the key of the contender that README.md recommends for it, and
+/// the key of the peer.
 pub(super) type FrontRow = (String, String, String);
 
 /// The README of a crate.

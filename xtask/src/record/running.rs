@@ -21,9 +21,9 @@ use super::processes;
 const CAUGHT: [c_int; 7] =
     [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2, libc::SIGALRM, libc::SIGTERM];
 
-/// The signals that this thread, the tool's only one, blocks and waits for: the signals in
-/// [`CAUGHT`], and the signal that reports a child's end. Dropping this value discards pending
-/// signals and restores the previous state.
+/// The signals that the tool's only thread blocks and waits for: the signals in [`CAUGHT`] that
+/// were not ignored at the start, and the signal that reports a child's end. Dropping this value
+/// discards pending signals and restores the previous state.
 pub(super) struct BlockedSignals {
     waited: libc::sigset_t,
     /// The signals that were blocked before.

@@ -48,9 +48,9 @@ fn wrong(class: ContenderClass, check: &Checked, reference: Option<&Checked>) ->
     {
         return Some(format!("{} allocations requested, {} counted", asked, check.tally.allocs));
     }
-    // In the classes `Blocks` and `Objects`, every item is freed through the contender. In
-    // `Buffers`, a buffer that a ring refused comes from the heap and returns to it. In `Nodes`, an
-    // arena frees all nodes of a tree at once.
+    // Compare the frees and resizes only in `Blocks` and `Objects`, where every item is freed
+    // through the contender. In `Buffers`, a refused buffer comes from the heap and returns to it.
+    // In `Nodes`, an arena frees all nodes of a tree at once.
     if let Some(reference) = reference
         && matches!(class, ContenderClass::Blocks | ContenderClass::Objects)
         && (check.tally.frees, check.tally.resizes) != (reference.tally.frees, reference.tally.resizes)

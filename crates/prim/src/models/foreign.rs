@@ -106,9 +106,9 @@ impl Side {
         emptied
     }
 
-    /// Does nothing, unless the weakening `book_without_dequeue` is set. With that weakening, takes
-    /// the word of a unit without a dequeue, which F2 forbids. Returns whether the unit became
-    /// empty.
+    /// Returns `false`, unless the weakening `book_without_dequeue` is set. With that weakening,
+    /// books the frees in the unit's word without dequeuing the unit, which F2 forbids, and returns
+    /// whether the unit became empty.
     fn retire(&self) -> bool {
         if !weakened!("book_without_dequeue") {
             return false;

@@ -84,7 +84,8 @@ impl Directory {
         // span's bit.
         self.room.fetch_or(1 << number, Ordering::Release);
         if soiled {
-            // ORDERING: Release. Pairs with the AcqRel in `Directory::look_again`.
+            // ORDERING: Release. Pairs with the AcqRel in `Directory::look_again`. Publishes: the
+            // superblock's bit for the span with old bytes.
             self.soiled.fetch_or(1 << number, Ordering::Release);
         }
     }

@@ -11,9 +11,9 @@
 //!          <--- hole ----->      <-- hole -->                       <--- hole ---->
 //! ```
 //!
-//! The header and the slack count as freed. So do the gap before an aligned block, and the bytes
-//! between the cursor and the end of a hole that the heap leaves. The bytes of a remote free count
-//! once the owner has collected them (see `remote`).
+//! The header and the slack count as freed. So do the gap before an aligned block, and the rest of
+//! a hole after the heap has moved to another front. The bytes of a remote free count once the
+//! owner has collected them (see `remote`).
 //!
 //! A heap searches a chunk for holes when it needs one, when it leaves the chunk, and after it has
 //! booked remote frees in the chunk. If a search finds none, the chunk joins the list of chunks

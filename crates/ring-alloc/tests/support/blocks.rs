@@ -1,5 +1,5 @@
-//! Helpers for tests with threads: numbered blocks, and a guard that checks that the test leaves no
-//! memory held.
+//! Helpers for tests with threads: blocks that contain their number, and a guard that checks that
+//! the test frees all of its memory.
 
 use std::thread::{self, JoinHandle};
 

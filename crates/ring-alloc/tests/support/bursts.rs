@@ -27,8 +27,8 @@ pub(crate) fn in_order(blocks: &mut Burst) {
     blocks.iter_mut().for_each(|block| *block = None);
 }
 
-/// Returns how many bytes of a burst of [`BURST`] bytes stay resident. Compares with the peak,
-/// because cached spans may have served the burst.
+/// Returns how many bytes of a burst of [`BURST`] bytes stay resident. Takes the peak minus `BURST`
+/// as the level before the burst, because the burst may have reused cached spans.
 pub(crate) fn left(memory: BurstMemory) -> usize {
     (memory.after + BURST).saturating_sub(memory.peak)
 }

@@ -23,7 +23,7 @@ pub(crate) const GEOMETRY: &ArenaGeometry = &GroupsOf::<u64>::GEOMETRY;
 
 pub(crate) type ClaimedSlot = NonNull<u8>;
 
-/// The number of other parked arenas: more than the creation of one arena looks at.
+/// The number of other parked arenas. The creation of an arena looks at fewer of them.
 const OTHERS: usize = if cfg!(miri) { LOOKS + 2 } else { 50 };
 
 pub(crate) fn new_world() -> Box<ArenaWorld> {

@@ -289,8 +289,8 @@ impl ArenaStore {
         }
     }
 
-    /// Takes `parts` off the count of a dropped arena's store, and frees the store with the last
-    /// part. Returns whether it freed the store.
+    /// Subtracts `parts` from the count of parts of a dropped arena's store, and frees the store if
+    /// no part is left. Returns whether it freed the store.
     ///
     /// # Safety
     /// The parts are the caller's to take off: groups that it freed, a shard that it took out of a

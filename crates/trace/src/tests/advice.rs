@@ -153,7 +153,7 @@ fn the_largest_measured_saving_wins() {
     let saved = offer(&advice, "typed-pool").saving / advice.share.known().expect("the trace has times").mid;
     assert!((saved - 0.6).abs() < 1e-9, "{saved}: the measured ratio applies to the allocator's whole share");
 
-    // A measured loss beats an assumed saving.
+    // A measured ratio of 1 or more overrides an assumed saving.
     let advice = advise(&[("one-ring", 1.2), ("pooled-allocator", 1.0)]);
     for name in ["ring-alloc", "typed-pool"] {
         assert!(!offer(&advice, name).fits && offer(&advice, name).saving == 0.0, "{name}");

@@ -15,8 +15,8 @@ const BLOCKS: u64 = 20_000;
 /// A program of one thread that calls its allocator in a loop.
 #[derive(Clone, Copy)]
 struct Run {
-    /// The nanoseconds of a call: in the allocator, in the recorder, in the program itself, and
-    /// spent waiting.
+    /// The nanoseconds per call that the program spends in the allocator, in the recorder, in its
+    /// own code, and waiting.
     call: [u64; 4],
     /// Whether every 31st call is measured.
     measured: bool,

@@ -49,8 +49,8 @@ macro_rules! typed_pool {
         /// # Backing allocators that unwind
         ///
         /// The contract of `Allocator` forbids a backing allocator to unwind from `deallocate`. If
-        /// it unwinds anyway, the panic reaches the caller of the operation. The freed memory
-        /// counts as freed, and all values and slots stay valid. If this happens in the drop of the
+        /// it unwinds anyway, the panic reaches the caller of the operation. The pool counts the
+        /// memory as freed, and all values and slots stay valid. If this happens in the drop of the
         /// pool, the drop leaks the remaining units and the backing allocator.
         ///
         /// # Panics

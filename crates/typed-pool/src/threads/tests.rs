@@ -156,7 +156,7 @@ fn slots_of_ended_threads_are_reused_while_others_are_freed() {
     let count = if cfg!(miri) { 100 } else { 3_000 };
     let mut held: Vec<Box<[usize; WORDS], Blocks>> = Vec::new();
     for round in 0..if cfg!(miri) { 2 } else { 20 } {
-        // The thread that allocated these blocks has ended. This thread frees half of them.
+        // The threads that allocated these blocks have ended. This thread frees half of the blocks.
         let mut keep = false;
         held.retain(|_| {
             keep = !keep;
