@@ -157,9 +157,8 @@ fn compiled(name: &str, source: &str, args: &[&str]) -> Option<PathBuf> {
     Some(path)
 }
 
-/// `dlopen` holds the dynamic linker's lock while it runs the constructors of a library, and the C
-/// library takes that lock to register the destructor of a thread-local. So a thread that registers
-/// one while a constructor waits for that thread would deadlock.
+/// `dlopen` runs constructors under the lock with which the C library registers destructors of
+/// thread-locals. A thread that registers one while a constructor waits for it would deadlock.
 #[test]
 fn a_thread_that_dlopen_waits_for_can_allocate() {
     let source = "
