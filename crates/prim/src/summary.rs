@@ -1,14 +1,17 @@
-//! Writes the statistics of an allocator as one line, for all crates in the same form.
+//! Displays numbers of bytes, and writes the statistics of an allocator as one line, for all crates
+//! in the same form.
 #![forbid(unsafe_code)]
 
 use core::fmt;
 
 /// A number of bytes, displayed in the largest unit that is not larger than the number.
-struct ByteCount(usize);
+#[derive(Debug, Clone, Copy)]
+pub struct ByteCount(pub u64);
 
 impl fmt::Display for ByteCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(usize, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+        const UNITS: [(u64, &str); 4] =
+            [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
         match UNITS.into_iter().find(|(unit, _)| self.0 >= *unit) {
             Some((unit, name)) => write!(f, "{:.1} {name}", self.0 as f64 / unit as f64),
             None => write!(f, "{} B", self.0),
@@ -19,8 +22,9 @@ impl fmt::Display for ByteCount {
 /// Writes how many bytes an allocator holds and how many the program uses. Adds the limit on the
 /// held bytes unless it is `usize::MAX`: `1.5 KiB held, 144 B live, limit 4.0 MiB`.
 pub fn write(f: &mut fmt::Formatter<'_>, held: usize, live: usize, limit: usize) -> fmt::Result {
-    write!(f, "{} held, {} live", ByteCount(held), ByteCount(live))?;
-    if limit == usize::MAX { Ok(()) } else { write!(f, ", limit {}", ByteCount(limit)) }
+    let [held, live, most] = [held, live, limit].map(|bytes| ByteCount(bytes as u64));
+    write!(f, "{held} held, {live} live")?;
+    if limit == usize::MAX { Ok(()) } else { write!(f, ", limit {most}") }
 }
 
 #[cfg(all(test, feature = "alloc", not(ephemera_loom)))]

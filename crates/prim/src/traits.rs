@@ -146,19 +146,19 @@ macro_rules! impl_allocator {
 /// ```compile_fail,E0631
 /// # use core::alloc::Layout;
 /// # use core::ptr::NonNull;
-/// # use ephemera_prim::traits::BlockResult;
+/// # use ephemera_prim::traits::{AllocError, BlockResult};
 /// # struct Other;
 /// # impl Other {
-/// #     fn allocate_zeroed(&self, _: Layout) -> BlockResult { todo!() }
+/// #     fn allocate_zeroed(&self, _: Layout) -> BlockResult { Err(AllocError) }
 /// #     unsafe fn deallocate(&self, _: NonNull<u8>, _: Layout) {}
 /// #     unsafe fn grow(&self, _: NonNull<u8>, _: Layout, _: Layout) -> BlockResult {
-/// #         todo!()
+/// #         Err(AllocError)
 /// #     }
 /// #     unsafe fn grow_zeroed(&self, _: NonNull<u8>, _: Layout, _: Layout) -> BlockResult {
-/// #         todo!()
+/// #         Err(AllocError)
 /// #     }
 /// #     unsafe fn shrink(&self, _: NonNull<u8>, _: Layout, _: Layout) -> BlockResult {
-/// #         todo!()
+/// #         Err(AllocError)
 /// #     }
 /// # }
 /// impl Other {

@@ -22,6 +22,7 @@ use crate::store::{ArenaStore, enter_patiently};
 /// let boxed = pool.alloc([0_u8; 100]);
 /// let stats = pool.statistics();
 /// assert_eq!((stats.slots_live, stats.bytes_live), (1, 100));
+/// assert!(stats.to_string().ends_with("KiB held, 100 B live"));
 /// assert_eq!((stats.pages, stats.empty_pages), (1, 0));
 /// drop(boxed);
 /// assert_eq!(pool.statistics().slots_live, 0);

@@ -14,6 +14,7 @@
 
 use core::ptr;
 
+use crossbeam_utils::Backoff;
 use ephemera_prim::sync::{AtomicPtr, Ordering, change_if, guess};
 
 use crate::group::{PageGroup, PageGroupPtr};
@@ -70,8 +71,12 @@ impl Turn {
     /// Replaces the word with `to(word)`, and returns whether the old word was null. If `to`
     /// returns `None`, leaves the word unchanged and returns `false`.
     fn change(&self, to: impl Fn(*mut PageGroup) -> Option<*mut PageGroup>) -> bool {
-        // ORDERING: `turn_order`. Pairs with `Turn::next`.
-        let exchange = |word, new| self.0.compare_exchange_weak(word, new, turn_order(), Ordering::Relaxed);
+        let backoff = Backoff::new();
+        let exchange = |word, new| {
+            // ORDERING: `turn_order`. Pairs with `Turn::next`.
+            let exchanged = self.0.compare_exchange_weak(word, new, turn_order(), Ordering::Relaxed);
+            exchanged.inspect_err(|_| backoff.spin())
+        };
         change_if(guess(&self.0), exchange, to).is_ok_and(|word| word.is_null())
     }
 

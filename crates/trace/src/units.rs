@@ -1,18 +1,12 @@
 //! Formats numbers with their units, as tables print them.
 #![forbid(unsafe_code)]
 
+use ephemera_prim::summary::ByteCount;
 pub use ephemera_recorder::grouped;
 
 /// Returns a number of bytes in a unit that keeps it short.
 pub fn bytes(count: u64) -> String {
-    let (mut value, mut unit) = (count as f64, "B");
-    for next in ["KiB", "MiB", "GiB", "TiB"] {
-        if value < 1024.0 {
-            break;
-        }
-        (value, unit) = (value / 1024.0, next);
-    }
-    if unit == "B" { format!("{count} B") } else { format!("{value:.1} {unit}") }
+    ByteCount(count).to_string()
 }
 
 /// Returns a number of nanoseconds in a unit that keeps it short.

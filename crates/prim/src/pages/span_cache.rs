@@ -47,6 +47,7 @@ const fn kept_max(index: usize) -> usize {
     PLACES[index] * Order::ALL[FIRST + index].span()
 }
 
+const _: () = assert!(PLACES.len() == 3, "`KEPT_MAX` counts three orders");
 const _: () = assert!(FIRST + PLACES.len() <= ORDERS, "the orders exist");
 
 /// The places for spans of one order.

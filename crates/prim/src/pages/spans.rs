@@ -68,9 +68,10 @@ pub(super) unsafe fn free(block: NonNull<u8>, layout: Layout) {
     // SAFETY: the caller owns the block, so its span is not freed during the call.
     let len = match unsafe { Span::at(block) } {
         Some(span) => {
+            let len = span.len();
             // SAFETY: the caller gives up the span.
             unsafe { free_span(span) };
-            span.len()
+            len
         }
         None => {
             let len = mapping::len_for(layout.size()).unwrap_or(0);

@@ -47,7 +47,11 @@ fn a_queue_of_buffers_fits_and_scattered_long_lived_blocks_do_not() {
     let advice = Advice::of(&queue(50_000, 100, 200).profile(), None);
     assert!(offer(&advice, "ringal").fits && offer(&advice, "ring-alloc").fits, "{:?}", advice.offers);
     assert!(matches!(advice.verdict, Recommendation::Try(_, CostSource::Table)), "{:?}", advice.verdict);
-    assert!(text::headline(&advice).contains("assumed"), "{}", text::headline(&advice));
+    let headline = text::headline(&advice);
+    assert!(headline.contains("assumed") && headline.contains("`cargo xtask replay`"), "{headline}");
+    let said = offer(&advice, "ring-alloc").reasons.join("; ");
+    assert!(said.contains("can name an allocator") && said.contains(", and "), "{said}");
+    assert!(!said.contains(" times the "), "{said}: the chunks are small");
 
     // 300 blocks exceed a chunk, and one block in 300 is never freed.
     let mut script = Script::new();
@@ -60,6 +64,7 @@ fn a_queue_of_buffers_fits_and_scattered_long_lived_blocks_do_not() {
     assert!(profile.ring_peak >= 200 * (32 << 10), "{}", profile.ring_peak);
     let ring = offer(&Advice::of(&profile, None), "ring-alloc");
     assert!(!ring.fits && ring.reasons.iter().any(|why| why.contains("hold chunks")), "{:?}", ring.reasons);
+    assert!(ring.reasons.iter().any(|why| why.contains(" times the ")), "{:?}", ring.reasons);
 }
 
 /// Returns the figures of a replay in which the reference takes 20 ns a call.
@@ -149,6 +154,8 @@ fn the_largest_measured_saving_wins() {
     let advice = advise(&[("snmalloc", 0.45), ("one-ring", 0.6), ("pooled-allocator", 0.4)]);
     assert_eq!(advice.verdict, Recommendation::Try("typed-pool", CostSource::Replay), "{:?}", advice.reasons);
     assert!(text::headline(&advice).contains("measured"), "{}", text::headline(&advice));
+    let reasons = offer(&advice, "typed-pool").reasons;
+    assert!(reasons.iter().any(|why| why.contains("#[global_allocator]")), "{reasons:?}");
     assert!(advice.reasons.iter().any(|why| why.contains("snmalloc")), "{:?}", advice.reasons);
     let saved = offer(&advice, "typed-pool").saving / advice.share.known().expect("the trace has times").mid;
     assert!((saved - 0.6).abs() < 1e-9, "{saved}: the measured ratio applies to the allocator's whole share");

@@ -70,10 +70,12 @@ macro_rules! __allocator_of_family {
         $vis struct $name;
 
         impl $name {
+            /// # Safety
+            /// The caller uses the result for one operation, and does not keep it (T3).
             #[inline]
-            fn __this() -> $crate::__private::ThisFamily {
-                // SAFETY: the thread-local and the family both belong to this allocator. Each
-                // caller uses the result for one operation (T3).
+            unsafe fn __this() -> $crate::__private::ThisFamily {
+                // SAFETY: the thread-local and the family both belong to this allocator. The caller
+                // does not keep the result.
                 unsafe { $crate::__private::ThisFamily::new(Self::__cell(), Self::__family()) }
             }
 
@@ -89,7 +91,9 @@ macro_rules! __allocator_of_family {
                 &self,
                 layout: $crate::__private::Layout,
             ) -> $crate::__private::core::result::Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
-                Self::__this().allocate(layout)
+                // SAFETY: the result is used for this operation alone (T3).
+                let this = unsafe { Self::__this() };
+                this.allocate(layout)
             }
 
             /// Allocates a block of exactly `layout.size()` zeroed bytes.
@@ -102,7 +106,9 @@ macro_rules! __allocator_of_family {
                 &self,
                 layout: $crate::__private::Layout,
             ) -> $crate::__private::core::result::Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
-                Self::__this().allocate_zeroed(layout)
+                // SAFETY: the result is used for this operation alone (T3).
+                let this = unsafe { Self::__this() };
+                this.allocate_zeroed(layout)
             }
 
             /// Frees a block, on any thread.
@@ -115,9 +121,11 @@ macro_rules! __allocator_of_family {
                 block: $crate::__private::NonNull<u8>,
                 layout: $crate::__private::Layout,
             ) {
+                // SAFETY: the result is used for this operation alone (T3).
+                let this = unsafe { Self::__this() };
                 // SAFETY: the caller passes a live block of this allocator and a layout that fits
                 // it.
-                unsafe { Self::__this().deallocate(block, layout) }
+                unsafe { this.deallocate(block, layout) }
             }
 
             /// Grows a block, in place if both layouts have the same size class. If neither layout
@@ -138,9 +146,11 @@ macro_rules! __allocator_of_family {
                 old: $crate::__private::Layout,
                 new: $crate::__private::Layout,
             ) -> $crate::__private::core::result::Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
+                // SAFETY: the result is used for this operation alone (T3).
+                let this = unsafe { Self::__this() };
                 // SAFETY: the caller passes a live block of this allocator. `old` fits the block,
                 // and the new size is not smaller.
-                unsafe { Self::__this().grow(block, old, new, false) }
+                unsafe { this.grow(block, old, new, false) }
             }
 
             /// Grows a block like `grow`, and sets the bytes from `old.size()` to `new.size()` to
@@ -160,9 +170,11 @@ macro_rules! __allocator_of_family {
                 old: $crate::__private::Layout,
                 new: $crate::__private::Layout,
             ) -> $crate::__private::core::result::Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
+                // SAFETY: the result is used for this operation alone (T3).
+                let this = unsafe { Self::__this() };
                 // SAFETY: the caller passes a live block of this allocator. `old` fits the block,
                 // and the new size is not smaller.
-                unsafe { Self::__this().grow(block, old, new, true) }
+                unsafe { this.grow(block, old, new, true) }
             }
 
             /// Shrinks a block, in place if both layouts have the same size class. If neither
@@ -187,9 +199,11 @@ macro_rules! __allocator_of_family {
                 old: $crate::__private::Layout,
                 new: $crate::__private::Layout,
             ) -> $crate::__private::core::result::Result<$crate::__private::NonNull<[u8]>, $crate::__private::AllocError> {
+                // SAFETY: the result is used for this operation alone (T3).
+                let this = unsafe { Self::__this() };
                 // SAFETY: the caller passes a live block of this allocator. `old` fits the block,
                 // and the new size is not larger.
-                unsafe { Self::__this().shrink(block, old, new) }
+                unsafe { this.shrink(block, old, new) }
             }
         }
 
@@ -226,9 +240,11 @@ macro_rules! __allocator_of_family {
             ) -> *mut u8 {
                 // SAFETY: a live block is not at address null.
                 let block = unsafe { $crate::__private::NonNull::new_unchecked(block) };
+                // SAFETY: the result is used for this operation alone (T3).
+                let this = unsafe { Self::__this() };
                 // SAFETY: the caller upholds the contract of `GlobalAlloc::realloc`, which is also
                 // the contract of `reallocate`.
-                unsafe { Self::__this().reallocate(block, layout, new_size) }
+                unsafe { this.reallocate(block, layout, new_size) }
             }
         }
 
