@@ -123,8 +123,8 @@ impl OneRingAlloc {
     /// Shrinks a block. A block in a chunk stays in place, unless its class changes (for example at
     /// 2 KiB) or its address does not fit the new alignment. A block that is large before and after
     /// the call moves in three cases: its new size fits into a smaller span, its address does not
-    /// fit the new alignment, or the system cannot shrink its mapping in place. All other blocks
-    /// move.
+    /// fit the new alignment, or the system cannot shrink its mapping in place. A block that is
+    /// large before the call alone moves to a chunk.
     ///
     /// # Errors
     /// Returns [`AllocError`] if there is no memory to move the block. The old block is then

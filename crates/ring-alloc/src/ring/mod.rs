@@ -173,8 +173,8 @@ impl<A: Allocator, G: Geometry> RingAlloc<A, G> {
 
     /// Shrinks a block. A block in a chunk stays in place, unless its class changes (with
     /// [`Standard`], for example at 2 KiB) or its address does not fit the new alignment. The
-    /// backing allocator shrinks a block that is large before and after the call. All other blocks
-    /// move.
+    /// backing allocator shrinks a block that is large before and after the call. A block that is
+    /// large before the call alone moves to a chunk.
     ///
     /// # Errors
     /// Returns [`AllocError`] if there is no memory to move the block, or if the backing allocator
